@@ -4,7 +4,7 @@
 #include <set>
 
 #include "libshard/base/text/text.h"
-#include "libshard/model/family_pattern.h"
+#include "libshard/model/family_match.h"
 
 namespace moepack {
 namespace {
@@ -96,8 +96,8 @@ std::string LayerNames::FeedForwardOf(uint32_t number, const Layer& layer) const
 }
 
 // The kind of attention is the config's name for it, or otherwise the modules it consists of.
-// presence.cc also compares the modules with the config. A layer that has lost all of them counts
-// as one of the most common kind.
+// model_check.cc also compares the modules with the config. A layer that has lost all of them
+// counts as one of the most common kind.
 std::map<std::string, ExpertIds> LayerNames::Kinds() const {
   std::map<std::string, std::map<std::string, size_t>> modules;  // by feed-forward part
   for (const auto& [number, layer] : layers_) {
@@ -153,7 +153,7 @@ void LayerNames::CheckKind(const ExpertIds& layers, std::vector<CheckFinding>& f
     const std::string others = Cat(LayersText(having), having.size() == 1 ? " has" : " have");
     if (IsRule(having.size(), layers.size())) {
       for (const uint32_t layer : Difference(layers, having)) {
-        // presence.cc reports such a layer once, instead of each of its tensors.
+        // model_check.cc reports such a layer once, instead of each of its tensors.
         if (names_[name].routed && model_.FindLayer(layer) == nullptr) continue;
         if (MayLack(names_[name])) continue;
         findings.push_back({FindingKind::kMissing, Spell(name, layer),

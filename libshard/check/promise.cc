@@ -7,6 +7,7 @@
 #include "libshard/base/text/text.h"
 #include "libshard/model/config_defaults.h"
 #include "libshard/model/config_fields.h"
+#include "libshard/model/config_layers.h"
 #include "libshard/model/layer_fields.h"
 
 namespace moepack {
@@ -200,6 +201,82 @@ Result<ModelPromise> ReadPromise(const HfConfig& raw, std::string_view defaults,
   for (const TensorRule& rule : family.rules) {
     if (rule.pattern.find(".linear_attn.") != std::string::npos) promise.linear_attention = true;
   }
+  return promise;
+}
+
+// What the config says about each layer: which of them have experts, and what mixes tokens in them
+// (config_layers.h).
+
+namespace {
+
+Status ReadAttention(const HfConfig& config, const BlockCounts& counts, ModelPromise& promise,
+                     ConfigFaults& faults) {
+  SHARD_TRY(const LayerKinds kinds, ReadLayerKinds(config, counts, faults));
+  for (size_t layer = 0; layer < counts.layers; ++layer) {
+    promise.layers[layer].kind = kinds.layers[layer].kind;
+    promise.layers[layer].attention = kinds.layers[layer].words;
+  }
+  // DeepSeek-V4's first layers choose experts by the token's id.
+  SHARD_TRY(const auto hashed, config.FindU32({"num_hash_layers"}));
+  for (size_t layer = 0; hashed && layer < std::min<size_t>(*hashed, counts.layers); ++layer) {
+    promise.layers[layer].attention += " hash";
+  }
+  return Ok();
+}
+
+Status ReadExperts(const HfConfig& config, const BlockCounts& counts, ModelPromise& promise,
+                   ConfigFaults& faults) {
+  SHARD_TRY(MoeLayers layers, ReadMoeLayers(config, counts, faults));
+  promise.moe_key = layers.key;
+  promise.mixers = layers.mixers;
+  if (layers.key.empty() && promise.facts.all_moe) {
+    promise.moe_key = "the family";
+    layers.moe.assign(counts.layers, true);
+  }
+  for (size_t layer = 0; layer < layers.moe.size(); ++layer) {
+    promise.layers[layer].moe = layers.moe[layer];
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Status ReadLayers(const HfConfig& config, std::string_view defaults, ModelPromise& promise,
+                  std::vector<CheckFinding>& findings) {
+  const BlockCounts counts = {promise.layers.size(), promise.mtp.value_or(0)};
+  ConfigFaults faults;
+  SHARD_TRY(const HfConfig complete, config.WithDefaults(defaults));
+  SHARD_CHECK(ReadAttention(complete, counts, promise, faults));
+  SHARD_CHECK(ReadExperts(config, counts, promise, faults));
+  for (ConfigFault& fault : faults) {
+    findings.push_back({FindingKind::kConfig, std::move(fault.field), std::move(fault.expected),
+                        std::move(fault.found)});
+  }
+  return Ok();
+}
+
+// Reads what the metadata of a GGUF model promises. Only llama.cpp keys that mean the same in every
+// architecture are used.
+
+ModelPromise ReadGgufPromise(const GgufMetadata& metadata, const ModelConfig& model) {
+  const std::string prefix = metadata.Architecture() + ".";
+  // This is also 0 if a list gives one number per layer.
+  const auto number = [&](const char* key) { return metadata.Uint(prefix + key).value_or(0); };
+  ModelPromise promise;
+  promise.layers_key = prefix + "block_count";
+  promise.layers.resize(model.layers);
+  promise.mtp = model.mtp_layers;
+  promise.mtp_key = prefix + "nextn_predict_layers";
+  promise.hidden = model.hidden_size;
+  promise.vocabulary = model.vocab_size;
+  const uint64_t latent = number("moe_latent_size");
+  promise.expert_input = latent > 0 ? latent : promise.hidden;
+  promise.expert_width = number("expert_feed_forward_length");
+  promise.dense_width = number("feed_forward_length");
+  promise.shared_width = number("expert_shared_feed_forward_length");
+  promise.moe_key = prefix + "leading_dense_block_count";
+  const uint64_t dense = std::min<uint64_t>(number("leading_dense_block_count"), model.layers);
+  for (uint64_t layer = 0; layer < dense; ++layer) promise.layers[layer].moe = false;
   return promise;
 }
 

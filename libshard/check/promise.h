@@ -11,9 +11,9 @@
 #include "libshard/check/finding.h"
 #include "libshard/format/gguf_metadata.h"
 #include "libshard/model/config.h"
+#include "libshard/model/config_layers.h"
 #include "libshard/model/family.h"
 #include "libshard/model/hf_config.h"
-#include "libshard/model/layer_kind.h"
 
 namespace moepack {
 
@@ -72,7 +72,7 @@ bool HasOtherMixers(const Family& family);
 // The promise of a GGUF model's metadata.
 ModelPromise ReadGgufPromise(const GgufMetadata& metadata, const ModelConfig& model);
 
-// Which layers have experts and what kind of attention each has (promise_layers.cc). The kinds of
+// Which layers have experts and what kind of attention each has. The kinds of
 // attention follow from `defaults`, those of the family, where the config does not say them.
 // REQUIRES: promise.layers has one entry per decoder layer.
 Status ReadLayers(const HfConfig& config, std::string_view defaults, ModelPromise& promise,

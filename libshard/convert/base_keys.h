@@ -1,17 +1,72 @@
-// Makes the keys that every architecture takes from config.json.
+// Makes the keys that every architecture takes from config.json: sizes, and how the router chooses.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "libshard/base/result.h"
-#include "libshard/convert/arch_keys.h"
-#include "libshard/convert/routing_keys.h"
+#include "libshard/format/gguf_metadata.h"
 #include "libshard/model/hf_config.h"
+#include "libshard/model/routing.h"
 
 namespace moepack {
+
+// Writes keys that begin with the architecture's name.
+
+// Writes "<architecture>.<name>" keys with exactly the type that the runtime reads, because it
+// refuses a file whose u32 is an i32 or whose f32 is an f64. Borrows the metadata.
+class ArchKeys {
+ public:
+  ArchKeys(std::string_view architecture, GgufMetadata& metadata)
+      : architecture_(architecture), metadata_(metadata) {}
+
+  const std::string& architecture() const { return architecture_; }
+
+  void U32(std::string_view name, uint32_t value) { Set(name, GgufValue::U32(value)); }
+  void F32(std::string_view name, float value) { Set(name, GgufValue::F32(value)); }
+  void Bool(std::string_view name, bool value) { Set(name, GgufValue::Bool(value)); }
+  void String(std::string_view name, std::string_view text) { Set(name, GgufValue::String(text)); }
+  void I32s(std::string_view name, std::span<const int32_t> values) {
+    Set(name, GgufValue::I32s(values));
+  }
+  void F32s(std::string_view name, std::span<const float> values) {
+    Set(name, GgufValue::F32s(values));
+  }
+  void Bools(std::string_view name, const std::vector<bool>& values) {
+    Set(name, GgufValue::Bools(values));
+  }
+
+ private:
+  void Set(std::string_view name, GgufValue value) {
+    metadata_.Set(architecture_ + "." + std::string(name), std::move(value));
+  }
+  std::string architecture_;
+  GgufMetadata& metadata_;
+};
+
+// Writes the routing of a model as keys of its GGUF.
+
+// The routing that AddBaseKeys and the functions below write.
+struct RoutingToWrite {
+  Routing routing;       // the routing of the model
+  StatedRouting stated;  // the part that config.json states
+};
+
+// Adds expert_group_count and expert_group_used_count if the config or family has groups.
+void AddGroupKeys(const RoutingToWrite& model, ArchKeys& keys);
+// Adds expert_gating_func if the config states the function, or if the graph would assume softmax
+// without the key.
+void AddGatingKey(const RoutingToWrite& model, ArchKeys& keys);
+// Adds expert_weights_scale and expert_weights_norm for architectures whose graphs read them.
+void AddWeightKeys(const Routing& routing, ArchKeys& keys);
+
+// Returns kUnsupported if the runtime's graph, given `metadata`, would select or weigh experts
+// differently from the model. A different score of routing groups is only a warning.
+Status CheckGraphRouting(const HfConfig& config, const Routing& model, const GgufMetadata& metadata,
+                         std::vector<std::string>& warnings);
 
 inline constexpr const char* kNoGgufHint =
     "GGUF cannot hold this model; safetensors output (--format safetensors) still works";

@@ -7,7 +7,6 @@
 #include "libshard/base/text/suggest.h"
 #include "libshard/base/text/text.h"
 #include "libshard/check/model_check.h"
-#include "libshard/convert/converter.h"
 #include "libshard/convert/row_reader.h"
 #include "libshard/format/gguf_key_types.h"
 #include "libshard/model/gguf_architectures.h"
@@ -198,6 +197,25 @@ Result<GgufModel> ToGguf(const MoeModel& model, const ConvertOptions& options) {
   const GgufConverter* converter = FindConverter(model.family().name);
   if (converter == nullptr) return NoConverter(model);
   return converter->convert(model, options);
+}
+
+const GgufConverter* FindConverter(std::string_view family) {
+  const std::span<const GgufConverter> all = AllConverters();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const auto& row) { return row.family == family; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+Status CheckByConversion(const MoeModel& model) {
+  const GgufConverter* converter = FindConverter(model.family().name);
+  if (converter == nullptr || model.checkpoint().names_only() || model.checkpoint().is_gguf()) {
+    return Ok();
+  }
+  ConvertOptions options;
+  options.part = ConvertOptions::Part::kTensors;
+  const Result<GgufModel> view = converter->convert(model, options);
+  if (view || view.error().code != Code::kCorrupt) return Ok();
+  return view.error();
 }
 
 }  // namespace moepack

@@ -8,12 +8,12 @@
 #include "libshard/base/text/text.h"
 #include "libshard/check/model_check.h"
 #include "libshard/check/promise.h"
-#include "libshard/convert/general_keys.h"
+#include "libshard/convert/model_card.h"
 #include "libshard/convert/tokenizers/chat_template.h"
 #include "libshard/convert/tokenizers/special_tokens.h"
 #include "libshard/model/config_defaults.h"
 #include "libshard/model/config_fields.h"
-#include "libshard/model/family_pattern.h"
+#include "libshard/model/family_match.h"
 #include "libshard/model/gguf_config.h"
 
 namespace moepack {

@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/convert/arch_keys.h"
 #include "libshard/convert/base_keys.h"
 #include "libshard/convert/gguf_model.h"
 #include "libshard/convert/rope.h"

@@ -1,5 +1,5 @@
-// Reads the front matter of a model card, the README.md of the Hugging Face Hub. Format:
-// https://huggingface.co/docs/hub/model-cards, section "Model card metadata".
+// The model card of a checkpoint, its licence, and the general.* keys that a GGUF gets from
+// them.
 #pragma once
 
 #include <map>
@@ -9,6 +9,8 @@
 
 #include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
+#include "libshard/convert/gguf_model.h"
+#include "libshard/model/model.h"
 
 namespace moepack {
 
@@ -21,5 +23,54 @@ using ModelCard = std::map<std::string, std::vector<std::string>, std::less<>>;
 ModelCard ParseModelCard(std::string_view text);
 // Reads README.md of a model; empty if there is none.
 Result<ModelCard> ReadModelCard(const SourceTree& tree);
+
+// The licence of a model, as its authors state it.
+
+// The key under which a GGUF stores it.
+inline constexpr const char* kLicenseKey = "general.license";
+inline constexpr const char* kLicenseNameKey = "general.license.name";
+inline constexpr const char* kLicenseLinkKey = "general.license.link";
+
+// In the Hub's terms: https://huggingface.co/docs/hub/repositories-licenses. Each may be empty.
+struct ModelLicense {
+  std::string id;    // "apache-2.0", "other"; several are separated by ", "
+  std::string name;  // of a licence that is not on the Hub's list
+  std::string link;  // link to its text
+  bool empty() const { return id.empty() && name.empty() && link.empty(); }
+  bool operator==(const ModelLicense&) const = default;
+};
+
+ModelLicense LicenseOfCard(const ModelCard& card);
+
+// Reads it from general.license* of a GGUF, otherwise from the front matter of README.md. Empty if
+// neither states one; kIo or kCorrupt if README.md cannot be read.
+Result<ModelLicense> LicenseOf(const MoeModel& model);
+
+// Writes general.*: a model's name and size, and what its authors say about it. Nothing here
+// changes what a runtime computes.
+
+// Names for a model whose card gives none. The name of the folder is not used, so that the same
+// files give the same bytes wherever they are.
+struct ModelNames {
+  std::string name_or_path;  // of config.json; counts only if it is a Hub id
+  std::string family;        // of the family table: "qwen3-moe"
+};
+
+// Writes general.architecture and general.type. Also writes general.name, .license*, .tags,
+// .languages, .base_model.*, .dataset.* and .sampling.*, as far as the names, the front matter of
+// README.md and generation_config.json provide them.
+Status AddGeneralKeys(const SourceTree& tree, std::string_view architecture,
+                      const ModelNames& names, GgufMetadata& metadata);
+
+// Adds general.size_label, such as "8x1.3M": the number of experts, and the parameters of
+// everything else plus one expert of each layer.
+void AddSizeLabel(const std::vector<GgufTensor>& tensors, GgufMetadata& metadata);
+
+// Returns "name" for "owner/name".
+std::string_view NameOfId(std::string_view id);
+
+// Turns "qwen3-moe" into "Qwen3 Moe": dashes become spaces, and words in lower case get a capital.
+// Versions ("v0.1") and numbers stay.
+std::string TitleOf(std::string_view name);
 
 }  // namespace moepack

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "libshard/base/result.h"
-#include "libshard/convert/arch_keys.h"
+#include "libshard/convert/base_keys.h"
 #include "libshard/model/hf_config.h"
 
 namespace moepack {

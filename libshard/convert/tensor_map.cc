@@ -10,7 +10,7 @@
 #include "libshard/convert/weights/weight_layout.h"
 #include "libshard/convert/weights/weight_modules.h"
 #include "libshard/format/gguf.h"
-#include "libshard/model/family_pattern.h"
+#include "libshard/model/family_match.h"
 
 namespace moepack {
 namespace {

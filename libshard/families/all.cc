@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "libshard/base/text/text.h"
-#include "libshard/convert/converter.h"
+#include "libshard/convert/gguf_model.h"
 #include "libshard/families/families.h"
 
 namespace moepack {

@@ -1,7 +1,6 @@
 // dots.llm1: DeepSeek-V3's MoE with ordinary attention; its config calls sigmoid scores "noaux_tc".
 // Names: transformers (Dots1), llama.cpp's tensor map.
 #include "libshard/base/text/text.h"
-#include "libshard/convert/block_kinds.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/families/families.h"
 #include "libshard/families/mixed_layers.h"

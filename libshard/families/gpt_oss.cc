@@ -6,8 +6,8 @@
 #include "libshard/base/text/text.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/families/families.h"
+#include "libshard/families/mixed_layers.h"
 #include "libshard/families/name_rows.h"
-#include "libshard/families/windows.h"
 #include "libshard/model/config_fields.h"
 #include "libshard/model/gguf_architectures.h"
 

@@ -4,7 +4,8 @@
 #include <set>
 
 #include "libshard/base/text/text.h"
-#include "libshard/convert/block_kinds.h"
+#include "libshard/model/config_fields.h"
+#include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
@@ -126,6 +127,90 @@ Status CheckLeadingDense(const HfConfig& config, const HfShape& shape, bool sele
   layers.moe.assign(shape.layers + shape.mtp_layers, true);
   std::fill_n(layers.moe.begin(), std::min(dense, shape.layers), false);
   return CheckMixedLayers(config, layers, tensors);
+}
+
+Result<std::vector<bool>> ReadWindowed(const HfConfig& config, const HfShape& shape,
+                                       ConfigKeys field) {
+  SHARD_TRY(const std::vector<LayerKind> kinds,
+            ReadBlockKinds(config, shape, field, {LayerKind::kWindow, LayerKind::kFull}));
+  std::vector<bool> windowed;
+  for (const LayerKind kind : kinds) windowed.push_back(kind == LayerKind::kWindow);
+  return windowed;
+}
+
+std::vector<int32_t> ByWindow(const std::vector<bool>& windowed, uint32_t window, uint32_t full) {
+  std::vector<int32_t> numbers;
+  for (const bool narrow : windowed) {
+    numbers.push_back(static_cast<int32_t>(narrow ? window : full));
+  }
+  return numbers;
+}
+
+Status AddWindowKey(const HfConfig& config, ArchKeys& keys) {
+  SHARD_TRY(const uint32_t window, config.U32(fields::kWindow));
+  keys.U32("attention.sliding_window", window);
+  return Ok();
+}
+
+Status CheckKeyHeads(const HfConfig& config, ConfigKeys field, uint32_t heads, uint32_t key_heads) {
+  if (key_heads > 0 && heads % key_heads == 0) return Ok();
+  return config.Wrong(*config.Find(field), Cat("a divisor of the ", heads, " attention heads"));
+}
+
+namespace {
+
+// "linear_attention or full_attention"
+std::string NamesOf(std::initializer_list<LayerKind> kinds) {
+  std::string names;
+  for (const LayerKind* kind = kinds.begin(); kind != kinds.end(); ++kind) {
+    const char* before = kind == kinds.begin() ? "" : kind + 1 == kinds.end() ? " or " : ", ";
+    names += Cat(before, LayerKindName(*kind));
+  }
+  return names;
+}
+
+}  // namespace
+
+Result<BlockCounts> CountBlocks(const HfConfig& config, const HfShape& shape) {
+  SHARD_TRY(const std::vector<uint32_t> announced, config.FindU32s(fields::kMtpLayers));
+  const auto most = std::max_element(announced.begin(), announced.end());
+  return BlockCounts{shape.layers, most == announced.end() ? 0 : *most};
+}
+
+Result<std::vector<LayerKind>> ReadBlockKinds(const HfConfig& config, const HfShape& shape,
+                                              ConfigKeys field,
+                                              std::initializer_list<LayerKind> known) {
+  SHARD_TRY(const BlockCounts counts, CountBlocks(config, shape));
+  ConfigFaults faults;
+  SHARD_TRY(const LayerKinds read, ReadLayerKinds(config, counts, faults));
+  SHARD_CHECK(CheckFaults(config, faults));
+  if (read.field.empty()) return config.Missing(field, "the kind of each layer");
+  std::vector<LayerKind> kinds(shape.layers + shape.mtp_layers, LayerKind::kFull);
+  for (size_t i = 0; i < std::min(kinds.size(), read.layers.size()); ++i) {
+    kinds[i] = read.layers[i].kind;
+    if (std::find(known.begin(), known.end(), kinds[i]) != known.end()) continue;
+    if (kinds[i] == LayerKind::kOther) {
+      return Error{Code::kCorrupt, Cat(config.where(), ": ", read.field, "[", i, "]: expected ",
+                                       NamesOf(known), ", found ", Quoted(read.layers[i].words))};
+    }
+    return CannotHold(config, Cat(read.field, "[", i, "]: expected ", NamesOf(known),
+                                  ", the kinds of layers that the runtime has here, found ",
+                                  Quoted(read.layers[i].words)));
+  }
+  return kinds;
+}
+
+Status CheckFullAttention(const HfConfig& config, const HfShape& shape) {
+  SHARD_TRY(const BlockCounts counts, CountBlocks(config, shape));
+  ConfigFaults faults;
+  SHARD_TRY(const LayerKinds read, ReadLayerKinds(config, counts, faults));
+  SHARD_CHECK(CheckFaults(config, faults));
+  for (const NamedKind& layer : read.layers) {
+    if (layer.kind == LayerKind::kUnnamed || layer.kind == LayerKind::kFull) continue;
+    return CannotHold(config, Cat(read.field, ": expected full attention in every layer, which is ",
+                                  "what the runtime computes, found ", Quoted(layer.words)));
+  }
+  return Ok();
 }
 
 }  // namespace moepack

@@ -1,11 +1,16 @@
-// Architectures in which some layers have experts and the others have a dense feed-forward part.
+// What families have in common whose layers are not all alike: some have experts and others a dense
+// feed-forward part, or some attend only to the last tokens or mix tokens in another way.
 #pragma once
 
+#include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
+#include "libshard/base/result.h"
+#include "libshard/convert/base_keys.h"
 #include "libshard/convert/hf_family.h"
-#include "libshard/model/moe_layers.h"
+#include "libshard/model/config_layers.h"
 
 namespace moepack {
 
@@ -25,8 +30,8 @@ void AddOptionalRow(HfFamily& family, const std::string& source, const std::stri
 // hnorm, and its own copies of embed_tokens and shared_head, if any.
 void AddNextTokenRows(HfFamily& family);
 
-// Which layers have experts, as the config says (moe_layers.h); all if it does not. kCorrupt if it
-// contradicts itself.
+// Which layers have experts, as the config says (config_layers.h); all if it does not. kCorrupt if
+// it contradicts itself.
 Result<MoeLayers> LayersWithExperts(const HfConfig& config, const HfShape& shape);
 // The layers that have experts in the runtime: those from `first` on whose number plus 1 is a
 // multiple of `step`.
@@ -54,5 +59,37 @@ Status CheckMixedLayers(const HfConfig& config, const MixedLayers& layers,
 // prediction are not.
 Status CheckLeadingDense(const HfConfig& config, const HfShape& shape, bool selection_bias,
                          const std::vector<GgufTensor>& tensors);
+
+// What the families have in common in which some layers attend only to the last tokens.
+
+// Which blocks have a window; kUnsupported for any kind of layer but that and full attention.
+Result<std::vector<bool>> ReadWindowed(const HfConfig& config, const HfShape& shape,
+                                       ConfigKeys field);
+
+// One number per block: `window` in those with a window, and `full` in the others.
+std::vector<int32_t> ByWindow(const std::vector<bool>& windowed, uint32_t window, uint32_t full);
+
+// Adds attention.sliding_window.
+Status AddWindowKey(const HfConfig& config, ArchKeys& keys);
+
+// kCorrupt, naming the field, unless so many heads can share so many key heads.
+Status CheckKeyHeads(const HfConfig& config, ConfigKeys field, uint32_t heads, uint32_t key_heads);
+
+// What mixes the tokens in each block of a GGUF (config_layers.h), checked against what the
+// runtime's graph can hold.
+
+// How many entries a list in the config may have.
+Result<BlockCounts> CountBlocks(const HfConfig& config, const HfShape& shape);
+
+// Reads the kind of each block. Blocks for multi-token prediction that no list names have full
+// attention, as in llama.cpp's converter. kCorrupt if the config names no kinds, as it should under
+// `field`, or contradicts itself; kUnsupported, naming it, for a kind that is not one of `known`.
+Result<std::vector<LayerKind>> ReadBlockKinds(const HfConfig& config, const HfShape& shape,
+                                              ConfigKeys field,
+                                              std::initializer_list<LayerKind> known);
+
+// Returns kUnsupported if the config names anything but full attention, for architectures whose
+// runtime supports nothing else.
+Status CheckFullAttention(const HfConfig& config, const HfShape& shape);
 
 }  // namespace moepack

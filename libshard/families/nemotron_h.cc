@@ -9,7 +9,6 @@
 #include <span>
 
 #include "libshard/base/text/text.h"
-#include "libshard/convert/block_kinds.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/families/families.h"
 #include "libshard/families/mixed_layers.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "libshard/base/text/text.h"
-#include "libshard/convert/block_kinds.h"
+#include "libshard/families/mixed_layers.h"
 #include "libshard/model/config_fields.h"
 #include "libshard/model/gguf_architectures.h"
 #include "libshard/model/layer_fields.h"

@@ -10,7 +10,6 @@
 #include "libshard/families/families.h"
 #include "libshard/families/mixed_layers.h"
 #include "libshard/families/name_rows.h"
-#include "libshard/families/windows.h"
 #include "libshard/model/config_fields.h"
 #include "libshard/model/layer_fields.h"
 

@@ -1,4 +1,5 @@
-// How many experts of every layer fit on each of the machines that a user has.
+// How many experts of every layer fit on each of the machines that a user has, and a plan for nodes
+// of such sizes.
 #pragma once
 
 #include <cstdint>
@@ -49,5 +50,22 @@ Result<std::vector<NodeFit>> MeasureNodes(const NodeSizer& sizer, const Plan& pl
 // "node 2 (16 GB): trunk 9.1 GB + cache 2 GB + buffers 300 MB + 8 experts per layer 6.2 GB = 17.6
 // GB: 1.6 GB too much". `why` follows the number of experts: " (top-k)", or "".
 std::string TooMuch(size_t node, const NodeFit& fit, const std::string& why);
+
+// A plan for nodes of different sizes.
+
+// Returns a plan of one group with the overlay of `options`: what every node of any plan holds.
+Result<Plan> PlanOverlayAlone(const MoeModel& model, PlanOptions options);
+
+// Returns the plan of options.partition in which node g may pick from eligible[g] experts of every
+// layer, the overlay's included. A contiguous partition gives larger nodes longer runs, and nodes
+// whose runs hold experts of the overlay too (its scheme is then contiguous-by-node), and gives
+// every node the experts that follow its run. Other
+// partitions divide by number as usual, and the sizes of their nodes must be measured.
+// kInvalidArgument if all nodes together have no room for every expert, because without statistics
+// nobody knows which to leave out, and for options that are not uniform where that changes nothing,
+// because every node is filled to what it has room for; otherwise errors of MakePlan. REQUIRES:
+// every eligible count is at least that of the overlay.
+Result<Plan> PlanForNodes(const MoeModel& model, const PlanOptions& options,
+                          const std::vector<uint32_t>& eligible);
 
 }  // namespace moepack

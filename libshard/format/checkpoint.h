@@ -8,8 +8,8 @@
 
 #include "libshard/base/files/file.h"
 #include "libshard/base/files/source_tree.h"
-#include "libshard/base/probe_table.h"
 #include "libshard/base/result.h"
+#include "libshard/base/text_map.h"
 #include "libshard/format/gguf_metadata.h"
 #include "libshard/format/tensor.h"
 

@@ -54,4 +54,20 @@ std::string BuildGgufHeader(GgufMetadata metadata, const std::vector<TensorEntry
 void LayOutGguf(OutputFile& file, const GgufMetadata& metadata,
                 uint64_t alignment = kGgufDefaultAlignment);
 
+// Computes the exact size of the file that LayOutGguf describes, for code that asks about many
+// files that are not written.
+class GgufFileSize {
+ public:
+  GgufFileSize(const GgufMetadata& metadata, uint64_t alignment);
+  // The size of the tensor's entry in any header.
+  static uint64_t EntryBytes(const TensorEntry& tensor);
+  void Add(uint64_t entry_bytes, uint64_t tensor_bytes);
+  uint64_t Finish() const;
+
+ private:
+  uint64_t alignment_;
+  uint64_t header_;    // bytes so far, without padding
+  uint64_t data_ = 0;  // with padding
+};
+
 }  // namespace moepack

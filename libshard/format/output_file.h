@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "libshard/base/text/expert_ids.h"
-#include "libshard/base/text/few_expert_ids.h"
 #include "libshard/format/tensor.h"
 #include "quant/format.h"
 

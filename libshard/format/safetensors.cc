@@ -10,10 +10,9 @@
 #include "libshard/base/bytes.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/text/json.h"
-#include "libshard/base/text/plain_text.h"
+#include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
-#include "libshard/format/file_size.h"
 
 namespace moepack {
 namespace {

@@ -56,4 +56,21 @@ std::string BuildSafetensorsHeader(const std::vector<TensorEntry>& tensors,
                                    const std::map<std::string, std::string>& metadata,
                                    uint64_t data_start_residue = 0);
 
+// Computes the exact size of the file whose header SafetensorsHeaderWriter writes, for code that
+// asks about many files that are not written.
+class SafetensorsFileSize {
+ public:
+  explicit SafetensorsFileSize(const std::map<std::string, std::string>& metadata);
+  // The size of the tensor's text in any header, without its two offsets.
+  static uint64_t EntryBytes(const TensorEntry& tensor);
+  void Add(uint64_t entry_bytes, uint64_t tensor_bytes);
+  uint64_t Finish(uint64_t data_start_residue = 0) const;
+
+ private:
+  uint64_t header_ = 0;   // bytes so far
+  uint64_t next_ = 0;     // offset of the next tensor
+  uint64_t digits_ = 1;   // of `next_`
+  bool follows_ = false;  // the next entry needs a comma before it
+};
+
 }  // namespace moepack

@@ -39,7 +39,7 @@ struct RecurrentShape {
   uint64_t values() const { return uint64_t{std::max(kernel, 1u) - 1} * channels + memory; }
 };
 
-// Gated delta net (runtime-shim/model/delta_net.h). Query and key heads are `key_heads`, value
+// Gated delta net (runtime-shim/model/recurrence.h). Query and key heads are `key_heads`, value
 // heads a multiple of them; all are `width` wide.
 struct DeltaShape {
   uint32_t key_heads = 0, value_heads = 0, width = 0;
@@ -58,7 +58,7 @@ struct DeltaShape {
   bool operator==(const DeltaShape&) const = default;
 };
 
-// Mamba-2 (runtime-shim/model/mamba.h). `heads` heads are `width` wide; heads / groups of them
+// Mamba-2 (runtime-shim/model/recurrence.h). `heads` heads are `width` wide; heads / groups of them
 // share inputs and outputs of the state.
 struct MambaShape {
   uint32_t heads = 0, width = 0, groups = 0;

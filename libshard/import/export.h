@@ -44,13 +44,13 @@ std::span<const Exporter* const> Exporters();
 const Exporter* FindExporter(std::string_view name);
 
 // The list that makes them known, in the order of the help.
-#define SHARD_EXPORTERS(ROW)                              \
-  ROW(kScoresExporter)          /* export.cc */           \
-  ROW(kHotCacheExporter)        /* export_hot_cache.cc */ \
-  ROW(kSglangExporter)          /* export_sglang.cc */    \
-  ROW(kKtransformersExporter)   /* export_sglang.cc */    \
-  ROW(kSglangPlacementExporter) /* export_sglang.cc */    \
-  ROW(kVllmAscendExporter)      /* export_vllm_ascend.cc */
+#define SHARD_EXPORTERS(ROW)                           \
+  ROW(kScoresExporter)          /* export.cc */        \
+  ROW(kHotCacheExporter)        /* hot_cache.cc */     \
+  ROW(kSglangExporter)          /* sglang_counts.cc */ \
+  ROW(kKtransformersExporter)   /* sglang_counts.cc */ \
+  ROW(kSglangPlacementExporter) /* sglang_counts.cc */ \
+  ROW(kVllmAscendExporter)      /* vllm_ascend.cc */
 
 #define SHARD_DECLARE_EXPORTER(name) extern const Exporter name;
 SHARD_EXPORTERS(SHARD_DECLARE_EXPORTER)

@@ -9,9 +9,9 @@
 #include "libshard/base/bytes.h"
 #include "libshard/base/text/text.h"
 #include "libshard/format/read_header.h"
-#include "libshard/import/importers.h"
+#include "libshard/import/import.h"
 #include "libshard/import/score_table.h"
-#include "libshard/model/block_name.h"
+#include "libshard/model/gguf_keys.h"
 #include "libshard/recipe/imatrix_read.h"
 
 namespace moepack {

@@ -8,7 +8,6 @@
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/text/suggest.h"
 #include "libshard/base/text/text.h"
-#include "libshard/import/importers.h"
 
 namespace moepack {
 namespace {

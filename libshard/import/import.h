@@ -67,4 +67,24 @@ Status JoinScores(const std::string& where, ExpertScores other, ExpertScores& in
 // no part in a forward pass.
 std::vector<MoeLayerShape> MeasuredLayers(const MoeModel& model);
 
+// The formats of statistics that are read; this list makes them known. The first that recognises a
+// file reads it, so formats with a magic or a name of their own come before those recognised by
+// their keys. Scores name the format that they were read from, so they come first.
+#define SHARD_IMPORTERS(ROW)                            \
+  ROW(kScoresImporter)      /* scores_file.cc */        \
+  ROW(kMoepackImporter)     /* moepack_statistics.cc */ \
+  ROW(kImatrixImporter)     /* imatrix_counts.cc */     \
+  ROW(kReapTensorsImporter) /* reap.cc */               \
+  ROW(kHotCacheImporter)    /* hot_cache.cc */          \
+  ROW(kSglangImporter)      /* sglang_counts.cc */      \
+  ROW(kReapImporter)        /* reap.cc */               \
+  ROW(kVllmAscendImporter)  /* vllm_ascend.cc */        \
+  ROW(kTraceImporter)       /* route_trace.cc */        \
+  ROW(kMeshRankingImporter) /* mesh_ranking.cc */       \
+  ROW(kOldImatrixImporter)  /* imatrix_counts.cc */
+
+#define SHARD_DECLARE_IMPORTER(name) extern const Importer name;
+SHARD_IMPORTERS(SHARD_DECLARE_IMPORTER)
+#undef SHARD_DECLARE_IMPORTER
+
 }  // namespace moepack

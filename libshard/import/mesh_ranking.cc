@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/text/text.h"
-#include "libshard/import/importers.h"
+#include "libshard/import/import.h"
 #include "libshard/import/score_table.h"
 #include "libshard/stats/quantile.h"
 

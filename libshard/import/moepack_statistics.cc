@@ -6,7 +6,7 @@
 
 #include "libshard/base/files/file.h"
 #include "libshard/base/text/text.h"
-#include "libshard/import/importers.h"
+#include "libshard/import/import.h"
 #include "libshard/import/score_table.h"
 #include "libshard/stats/statistics_file.h"
 #include "libshard/stats/summary.h"

@@ -12,7 +12,6 @@
 
 #include "libshard/base/text/text.h"
 #include "libshard/import/trace_builder.h"
-#include "libshard/import/trace_lines.h"
 
 namespace moepack {
 namespace {

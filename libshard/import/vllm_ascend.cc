@@ -5,7 +5,8 @@
 #include <set>
 
 #include "libshard/base/text/text.h"
-#include "libshard/import/importers.h"
+#include "libshard/import/export.h"
+#include "libshard/import/import.h"
 #include "libshard/import/score_table.h"
 
 namespace moepack {
@@ -110,5 +111,28 @@ bool LooksLikeVllmAscend(std::string_view head) {
 constinit const Importer kVllmAscendImporter = {
     "vllm-ascend", "expert lists of vllm-ascend (JSONL), ids of a layer best first",
     LooksLikeVllmAscend, ReadVllmAscend};
+
+// Expert lists of vllm-ascend: a line per layer, ids best first. Its option expert_prune_ratio
+// determines how many are kept.
+
+namespace {
+
+Result<std::string> WriteVllmAscend(const ExpertScores& scores, const ExportOptions&) {
+  const std::vector<double> sums = SumOfScores(scores);
+  std::string text;
+  for (size_t i = 0; i < scores.layers.size(); ++i) {
+    std::vector<std::string> ids;
+    for (const RankedId& expert : RankLayer(scores, sums, i)) ids.push_back(Cat(expert.expert));
+    text += Cat("{\"", scores.layers[i].layer, "\": [", Join(ids, ", "), "]}\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+constinit const Exporter kVllmAscendExporter = {
+    "vllm-ascend", "an expert list for vllm-ascend (JSONL), ids best first",
+    std::nullopt,  false,
+    false,         WriteVllmAscend};
 
 }  // namespace moepack

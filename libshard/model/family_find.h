@@ -1,4 +1,4 @@
-// Finds the family of a model.
+// Finds the family of a model, in the list or by a file that describes one.
 #pragma once
 
 #include <string>

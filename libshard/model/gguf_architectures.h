@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/model/card_convention.h"
+#include "libshard/model/family.h"
 #include "libshard/model/routing.h"
 
 namespace moepack {

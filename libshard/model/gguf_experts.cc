@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "libshard/model/block_name.h"
-#include "libshard/model/family_pattern.h"
+#include "libshard/model/family_match.h"
+#include "libshard/model/gguf_keys.h"
 
 namespace moepack {
 namespace {

@@ -1,7 +1,9 @@
-// Reads the keys "<architecture>.<name>" of GGUF metadata and checks their types.
+// Reads the keys "<architecture>.<name>" of GGUF metadata and checks their types, and the names of
+// tensors of a block.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,5 +43,15 @@ class GgufKeys {
   const GgufMetadata& metadata_;
   std::string architecture_;
 };
+
+// Names of tensors in a GGUF file that belong to a block (layer): "blk.7.attn_q.weight".
+
+struct BlockName {
+  uint64_t block = 0;     // 2^64 - 1 for any number that is too large
+  std::string_view rest;  // "attn_q.weight"; a part of the name that was given
+};
+
+// No value for a name that is not "blk.", decimal digits, a dot, and anything.
+std::optional<BlockName> ParseBlockName(std::string_view name);
 
 }  // namespace moepack

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "libshard/base/digest.h"
 #include "libshard/base/files/local_tree.h"
@@ -10,7 +11,7 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 #include "libshard/model/family_find.h"
-#include "libshard/model/family_pattern.h"
+#include "libshard/model/family_match.h"
 #include "libshard/model/gguf_config.h"
 #include "libshard/model/gguf_experts.h"
 #include "libshard/model/hf_config.h"
@@ -366,6 +367,159 @@ std::string MoeModel::Version(const std::string& revision) const {
     facts += Cat(file.name, " ", file.size, " ", file.header_sha256, "\n");
   }
   return Sha256Hex(facts).substr(0, kVersionDigits);
+}
+
+// Parameters as people count them: "30B-A3B" means weights, however they are stored.
+
+namespace {
+
+// What nearly all packed checkpoints have, for a config that does not say.
+constexpr uint64_t kDefaultPackedBits = 4;
+
+// Counts integers of `bits` bits that are packed into words (GPTQ, AWQ, compressed-tensors, MLX).
+uint64_t UnpackedIntegers(const TensorEntry& entry, uint32_t bits) {
+  return entry.bytes * 8 / (bits == 0 ? kDefaultPackedBits : bits);
+}
+
+// True for 4-bit floats, two per byte. Only config.json names their type; the header calls them
+// integers.
+bool HoldsPairs(const ModelTensor& tensor, const TensorEntry& entry, const ModelConfig& config) {
+  if (entry.dtype == "U8") {
+    return UseOfLeaf(tensor.leaf) == LeafUse::kPacked ||
+           config.quant_method.starts_with("modelopt") ||
+           config.quant_method == "compressed-tensors";
+  }
+  // DeepSeek-V4 stores FP4 experts as I8 beside FP8 ones; only the halved rows distinguish them
+  // from int8.
+  if (entry.dtype != "I8" || tensor.part != Part::kExpert || entry.shape.empty()) return false;
+  const bool down = tensor.rule != nullptr && tensor.rule->role == "down";
+  const uint64_t row = down ? config.expert_intermediate_size : config.hidden_size;
+  return row > 0 && entry.shape.back() * 2 == row;
+}
+
+uint64_t Weights(const ModelTensor& tensor, const TensorEntry& entry, const ModelConfig& config) {
+  const LeafUse use = UseOfLeaf(tensor.leaf);
+  if (use == LeafUse::kCompanion) return 0;
+  if (tensor.rule != nullptr && tensor.rule->holds_expert_ids) return 0;
+  if (entry.dtype == "U32") return UnpackedIntegers(entry, config.quant_bits);
+  if (entry.dtype == "I32" && use == LeafUse::kPacked)
+    return UnpackedIntegers(entry, config.quant_bits);
+  // These are buffers such as position ids and masks.
+  if (entry.dtype == "I32" || entry.dtype == "I64" || entry.dtype == "BOOL") return 0;
+  return HoldsPairs(tensor, entry, config) ? entry.bytes * 2 : entry.Elements();
+}
+
+bool IsOtherModality(const ModelTensor& tensor) {
+  return tensor.rule != nullptr && (tensor.rule->role == "vision" || tensor.rule->role == "audio");
+}
+
+// True for the one matrix with that role outside layers, and false for its bias and companions.
+bool IsTable(const ModelTensor& tensor, const TensorEntry& entry, std::string_view role) {
+  return tensor.rule != nullptr && tensor.rule->role == role && !tensor.layer &&
+         entry.shape.size() == 2;
+}
+
+// The share of a layer's expert weights that one token uses. Dividing first avoids an overflow, and
+// the remainder is handled separately.
+uint64_t ActiveShare(uint64_t weights, const MoeLayer& layer) {
+  return weights / layer.expert_count * layer.top_k +
+         weights % layer.expert_count * layer.top_k / layer.expert_count;
+}
+
+}  // namespace
+
+ParameterCount CountParameters(const MoeModel& model) {
+  ParameterCount count;
+  if (model.checkpoint().names_only()) return count;
+  std::map<std::optional<uint32_t>, uint64_t> routed;  // layer -> weights of all its experts
+  for (const ModelTensor& tensor : model.tensors()) {
+    const TensorEntry& entry = model.entry(tensor);
+    const uint64_t weights = Weights(tensor, entry, model.config());
+    if (IsOtherModality(tensor)) {
+      count.other_modalities += weights;
+    } else if (tensor.mtp) {
+      count.mtp += weights;
+    } else {
+      count.total += weights;
+      (tensor.part == Part::kExpert ? routed[tensor.layer] : count.active) += weights;
+      if (IsTable(tensor, entry, "embedding")) count.input_embedding += weights;
+      if (IsTable(tensor, entry, "head")) count.head += weights;
+    }
+  }
+  // Tied: the single table also produces the logits, so it counts as the head.
+  if (count.head == 0) std::swap(count.head, count.input_embedding);
+  for (const MoeLayer& layer : model.layers()) {
+    if (layer.mtp) continue;
+    // One layer of unknown top-k makes the count of active weights unknown, so it is left at 0.
+    if (layer.top_k == 0) {
+      count.active = 0;
+      break;
+    }
+    count.active += ActiveShare(routed[layer.layer], layer);
+  }
+  return count;
+}
+
+// Compares the head of a checkpoint with its embedding. Fine-tunes have both and differ, although
+// their config still says that they are tied.
+
+namespace {
+
+// A head that differs usually does so at once, so little is read first.
+constexpr uint64_t kFirstBytes = 64 << 10, kMostBytes = 4 << 20;
+
+Result<bool> SameBytes(const Checkpoint& checkpoint, const TensorEntry& a, const TensorEntry& b) {
+  if (a.dtype != b.dtype || a.shape != b.shape || a.bytes != b.bytes) return false;
+  SHARD_TRY(const ByteSourcePtr file_a, OpenUnchanged(checkpoint.files()[a.file]));
+  SHARD_TRY(const ByteSourcePtr file_b, OpenUnchanged(checkpoint.files()[b.file]));
+  std::vector<std::byte> bytes_a, bytes_b;
+  uint64_t most = kFirstBytes;
+  for (uint64_t at = 0; at < a.bytes; most = kMostBytes) {
+    const uint64_t count = std::min(most, a.bytes - at);
+    bytes_a.resize(count);
+    bytes_b.resize(count);
+    SHARD_CHECK(file_a->ReadAt(a.offset + at, bytes_a));
+    SHARD_CHECK(file_b->ReadAt(b.offset + at, bytes_b));
+    if (bytes_a != bytes_b) return false;
+    at += count;
+  }
+  return true;
+}
+
+// The tensors of the table outside layers, without those that do not affect its numbers.
+std::vector<const ModelTensor*> TableOf(const MoeModel& model, std::string_view role) {
+  std::vector<const ModelTensor*> tensors;
+  for (const ModelTensor& tensor : model.tensors()) {
+    const std::string_view leaf = LeafOf(*tensor.rule, tensor.leaf);
+    if (tensor.rule->role != role || tensor.layer || leaf == "bias" || !AffectsNumbers(leaf))
+      continue;
+    tensors.push_back(&tensor);
+  }
+  return tensors;
+}
+
+Result<bool> Compare(const MoeModel& model) {
+  const std::vector<const ModelTensor*> embedding = TableOf(model, "embedding");
+  for (const ModelTensor* head : TableOf(model, "head")) {
+    bool same = false;
+    for (const ModelTensor* table : embedding) {
+      if (same || LeafOf(*table->rule, table->leaf) != LeafOf(*head->rule, head->leaf)) continue;
+      SHARD_TRY(same, SameBytes(model.checkpoint(), model.entry(*head), model.entry(*table)));
+    }
+    if (!same) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<bool> MoeModel::HasOwnHead() const {
+  if (checkpoint().names_only() || checkpoint().promised()) return false;
+  const std::lock_guard lock(own_head_->mutex);
+  if (!own_head_->known) {
+    SHARD_TRY(own_head_->known, Compare(*this));
+  }
+  return *own_head_->known;
 }
 
 }  // namespace moepack

@@ -34,4 +34,13 @@ class RowEncoder {
   std::vector<float> rows_;
 };
 
+// Applies two encodings one after another. This reproduces a file that was made from another
+// quantized file if only the sources of that other file exist.
+
+// `first` is a tensor as it was made from its sources, and `second` is the same tensor made from
+// the file that holds `first`. Returns `second` made from the sources of `first`: rows are encoded
+// as in `first`, decoded, and encoded again. `number` must differ between the tensors of a packing
+// run.
+Result<OutputTensor> Recoded(const OutputTensor& first, OutputTensor second, uint64_t number);
+
 }  // namespace moepack

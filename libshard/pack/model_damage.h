@@ -1,4 +1,5 @@
-// Estimates how much noise the types of a whole model add to what its matrices compute.
+// How much noise a type adds to what a weight matrix computes, measured on some of its rows, and
+// the types of a whole model to what all its matrices compute.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +12,37 @@
 #include "libshard/convert/gguf_model.h"
 #include "libshard/model/model.h"
 #include "libshard/recipe/quantize.h"
+#include "quant/format.h"
 
 namespace moepack {
+
+struct DamageSample {
+  // The files of the model's checkpoint, in its order.
+  std::span<const ByteSourcePtr> sources;
+  // How often each slice (expert) takes part, relative to the others; empty: equally often.
+  std::span<const float> slice_weights;
+  uint32_t rows = 64;  // that are read and encoded, evenly spread; all if there are fewer
+};
+
+// Returns, for each type, the mean square of the error that it brings into the matrix's output,
+// relative to the mean square of the output:
+//
+//   sum over rows r and columns c of m(c) (w(r, c) - w'(r, c))^2
+//   ------------------------------------------------------------
+//            sum over rows r and columns c of m(c) w(r, c)^2
+//
+// where w' is w encoded and decoded again, with the tensor's importance if it has one, and m(c) is
+// the mean square of input c: that importance, or 1. It assumes that inputs are uncorrelated, so it
+// is an estimate. 0 for a matrix of zeros. kCorrupt for values that are not finite; errors of
+// reading. REQUIRES: the types have encoder and decoder, and rows are whole blocks of them.
+Result<std::vector<double>> MeasureDamage(const GgufTensor& tensor,
+                                          std::span<const quant::Format* const> types,
+                                          const DamageSample& sample);
+
+// Returns the mean, over the same rows, of sum over columns c of m(c) w(r, c)^2: the mean square of
+// one output of the matrix. Slices are weighted by slice_weights. Errors are those of
+// MeasureDamage.
+Result<double> MeasureRowEnergy(const GgufTensor& tensor, const DamageSample& sample);
 
 // The files of the model's checkpoint, in its order. kUnsupported, with its name, for a checkpoint
 // without weights: an index or a config alone.

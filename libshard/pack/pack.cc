@@ -1,19 +1,202 @@
 #include "libshard/pack/pack.h"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
 #include <system_error>
+#include <vector>
 
 #include "libshard/base/digest.h"
+#include "libshard/base/files/byte_source.h"
 #include "libshard/base/parallel.h"
+#include "libshard/base/result.h"
 #include "libshard/base/text/text.h"
 #include "libshard/convert/row_reader.h"
+#include "libshard/pack/encode_rows.h"
 #include "libshard/pack/fetch.h"
 #include "libshard/pack/output_stream.h"
-#include "libshard/pack/pack_run.h"
 #include "libshard/pack/pack_units.h"
 
 namespace moepack {
 namespace {
+
+// The threads of a packing run. Each takes a unit, reads it, encodes it if the type changes, and
+// appends the result when it is the unit's turn.
+
+// Runs the workers until the schedule is finished or one of them fails. Borrows everything it is
+// given.
+class PackRun {
+ public:
+  PackRun(const std::vector<ByteSourcePtr>& sources, std::vector<OutputStream>& streams,
+          PackSchedule& schedule, const PackOptions& options)
+      : sources_(sources), streams_(streams), schedule_(schedule), options_(options) {}
+
+  // Runs on `jobs` threads, including the caller's, and continues counting progress from
+  // `progress`. If one of them throws, Run rethrows the exception after all have ended.
+  Status Run(size_t jobs, PackProgress progress);
+
+  uint64_t read_bytes() const { return read_bytes_; }
+  // How many values of each output tensor were not finite, for the tensors that have any.
+  const std::map<std::string, uint64_t>& not_finite() const { return not_finite_; }
+  const GridReport& grid() const { return grid_; }
+
+ private:
+  // What one thread keeps from unit to unit.
+  struct Worker {
+    std::vector<std::byte> read, encoded;
+    std::vector<SourceRange> ranges;  // of a reader
+    RowEncoder encoder;
+    ValueReport report;  // of the current unit
+  };
+
+  void Work();
+  void Stop();
+  bool Stopped();
+  const PackUnit* Next();
+  Status Process(const PackUnit& unit, Worker& worker);
+  Status Prepare(const PackUnit& unit, Worker& worker) const;
+  bool WaitForTurn(const PackUnit& unit);
+  static std::span<const std::byte> Made(const PackUnit& unit, const Worker& worker);
+  Status Append(const PackUnit& unit, const Worker& worker);
+  void Finish(const PackUnit& unit, const Status& status, const Worker& worker);
+
+  const std::vector<ByteSourcePtr>& sources_;
+  std::vector<OutputStream>& streams_;
+  PackSchedule& schedule_;
+  const PackOptions& options_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Error> failure_;
+  // after an error, an interrupt or an exception; then nobody may wait for a turn
+  bool stopped_ = false;
+  PackProgress progress_;
+  uint64_t read_bytes_ = 0;
+  std::map<std::string, uint64_t> not_finite_;
+  GridReport grid_;
+};
+
+// How long a waiting worker sleeps before it checks for an interrupt: a signal handler sets a flag,
+// and cannot wake anybody.
+constexpr std::chrono::milliseconds kLookAround{200};
+
+Status PackRun::Run(size_t jobs, PackProgress progress) {
+  progress_ = progress;
+  RunOnThreads(
+      jobs, [this] { Work(); }, [this] { Stop(); });
+  if (failure_) return *std::move(failure_);
+  // Without an error only an interrupt leaves units undone.
+  return schedule_.finished() ? Ok() : CheckInterrupt();
+}
+
+void PackRun::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  changed_.notify_all();
+}
+
+// REQUIRES: mutex_ is held.
+bool PackRun::Stopped() {
+  if (InterruptRequested().load(std::memory_order_relaxed)) stopped_ = true;
+  return stopped_;
+}
+
+void PackRun::Work() {
+  Worker worker;
+  while (const PackUnit* unit = Next()) Finish(*unit, Process(*unit, worker), worker);
+}
+
+const PackUnit* PackRun::Next() {
+  std::unique_lock lock(mutex_);
+  while (!Stopped() && !schedule_.finished()) {
+    if (const PackUnit* unit = schedule_.Start()) return unit;
+    changed_.wait_for(lock, kLookAround);
+  }
+  return nullptr;
+}
+
+Status PackRun::Process(const PackUnit& unit, Worker& worker) {
+  SHARD_CHECK(CheckInterrupt());
+  SHARD_CHECK(Prepare(unit, worker));
+  if (!WaitForTurn(unit)) return Ok();
+  return Append(unit, worker);
+}
+
+// Does everything that can be done before it is the unit's turn to be written.
+Status PackRun::Prepare(const PackUnit& unit, Worker& worker) const {
+  worker.report = {};
+  const Encoding* encoding = unit.tensor != nullptr ? unit.tensor->encoding.get() : nullptr;
+  const bool made = encoding != nullptr && encoding->reader != nullptr;
+  worker.ranges.clear();
+  if (made) encoding->reader->AddReads(unit.rows.first, unit.rows.count, worker.ranges);
+  SHARD_CHECK(ReadRanges(sources_, made ? worker.ranges : unit.reads, worker.read));
+  if (made) {
+    SHARD_TRY(worker.report,
+              worker.encoder.EncodeRead(*unit.tensor, unit.rows, worker.read, worker.encoded));
+  } else if (encoding != nullptr) {
+    worker.report =
+        worker.encoder.Encode(*unit.tensor, unit.first_row, worker.read, worker.encoded);
+  }
+  if (unit.copied != nullptr) {
+    worker.report.not_finite = CountNotFinite(unit.copied->entry.format, worker.read);
+  }
+  return Ok();
+}
+
+// Returns false if the run was stopped, because the turn may then never come.
+bool PackRun::WaitForTurn(const PackUnit& unit) {
+  std::unique_lock lock(mutex_);
+  while (!Stopped() && !schedule_.IsTurn(unit)) changed_.wait_for(lock, kLookAround);
+  return !stopped_;
+}
+
+// Returns the bytes that go to the outputs.
+std::span<const std::byte> PackRun::Made(const PackUnit& unit, const Worker& worker) {
+  if (unit.tensor == nullptr) return worker.read;
+  if (unit.tensor->encoding) return worker.encoded;
+  return std::as_bytes(std::span(unit.tensor->literal->data(), unit.tensor->literal->size()));
+}
+
+Status PackRun::Append(const PackUnit& unit, const Worker& worker) {
+  for (const uint32_t target : unit.targets) {
+    OutputStream& stream = streams_[target];
+    // AppendCopy can share the blocks of one range only.
+    if (unit.tensor != nullptr || unit.reads.size() > 1) {
+      SHARD_CHECK(stream.Append(Made(unit, worker)));
+      continue;
+    }
+    const SourceRange& range = unit.reads[0];
+    SHARD_CHECK(stream.AppendCopy(*sources_[range.file], range.offset, worker.read));
+  }
+  return Ok();
+}
+
+void PackRun::Finish(const PackUnit& unit, const Status& status, const Worker& worker) {
+  const std::lock_guard lock(mutex_);
+  if (!status) {
+    stopped_ = true;
+    if (!failure_) failure_ = status.error();
+  }
+  // After a stop the unit may not have been written (Process), so it does not count.
+  if (!stopped_) {
+    schedule_.Done(unit);
+    read_bytes_ += worker.read.size();
+    progress_.done_bytes += Made(unit, worker).size() * unit.targets.size();
+    grid_.Add(worker.report.grid);
+    if (worker.report.not_finite > 0) {
+      const OutputTensor* tensor = unit.tensor != nullptr ? unit.tensor : unit.copied;
+      not_finite_[tensor->entry.name] += worker.report.not_finite;
+    }
+    if (options_.progress) options_.progress(progress_);
+  }
+  changed_.notify_all();
+}
 
 // A chunk is large enough to read at full disk speed, and small enough to stay in the second-level
 // cache between reading, hashing and writing.

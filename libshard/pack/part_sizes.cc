@@ -4,9 +4,9 @@
 #include <span>
 #include <utility>
 
-#include "libshard/format/file_size.h"
+#include "libshard/format/gguf.h"
+#include "libshard/format/safetensors.h"
 #include "libshard/pack/slice.h"
-#include "libshard/pack/slice_parts.h"
 
 namespace moepack {
 namespace {

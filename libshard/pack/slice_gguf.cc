@@ -9,8 +9,8 @@
 #include "libshard/format/gguf_set.h"
 #include "libshard/pack/encode_rows.h"
 #include "libshard/pack/refit_tensors.h"
-#include "libshard/pack/slice_parts.h"
-#include "libshard/recipe/imatrix_groups.h"
+#include "libshard/pack/slice.h"
+#include "libshard/recipe/imatrix.h"
 
 namespace moepack {
 namespace {

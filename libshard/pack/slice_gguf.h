@@ -11,7 +11,6 @@
 #include "libshard/convert/gguf_model.h"
 #include "libshard/format/gguf.h"
 #include "libshard/pack/slice.h"
-#include "libshard/pack/slice_parts.h"
 #include "libshard/plan/plan.h"
 #include "libshard/recipe/imatrix.h"
 

@@ -1,10 +1,12 @@
-// Makes a version of the overlay for groups that are already decided.
+// Makes a version of the overlay for groups that are already decided: its name, its experts, and
+// its fill.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libshard/base/result.h"
@@ -13,6 +15,15 @@
 #include "libshard/stats/expert_scores.h"
 
 namespace moepack {
+
+// What versions of an overlay may be called.
+
+// Words of --overlay that name no version.
+inline constexpr std::string_view kNoOverlay = "none", kAutomaticOverlay = "auto";
+
+// Null for a text that a new version may be called; otherwise what was expected: a label (IsLabel)
+// that is no word of --overlay. Distributions that older moepacks wrote may have others.
+const char* ExpectedOverlayName(std::string_view text);
 
 // Layer -> all ids of the layer, the most wanted first.
 using ExpertOrder = std::map<uint32_t, std::vector<uint32_t>>;

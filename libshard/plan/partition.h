@@ -42,7 +42,7 @@ struct Partition {
   // decides from statistics. REQUIRES: plan.layers, top_k and overlay are set, and nothing else but
   // plan.scheme.
   Status (*make)(const PartitionInput& input, Plan& plan) = nullptr;
-  const Strategy* strategy = nullptr;  // otherwise (plan_strategies.h)
+  const Strategy* strategy = nullptr;  // otherwise
 };
 
 // The partition without statistics.

@@ -1,4 +1,4 @@
-// Makes and queries the placement table: which group a session should go to.
+// Makes, queries, writes and reads the placement table: which group a session should go to.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include "libshard/base/result.h"
 #include "libshard/base/text/expert_ids.h"
 #include "libshard/base/text/json.h"
+#include "libshard/model/model.h"
 #include "libshard/plan/placement_table.h"
 #include "libshard/plan/plan.h"
 #include "libshard/stats/expert_scores.h"
@@ -64,5 +65,13 @@ Json PlacementToJson(const PlacementTable& table);
 // and for tables that contradict themselves.
 Result<PlacementTable> PlacementFromJson(const std::string& where, const Json& value, size_t groups,
                                          const LayerCounts& layers);
+
+// Learns the placement table of a plan that was made without one.
+
+// The table for a plan of this model from the scores of the options, which are the only options
+// used; no value if one group suits every session best, or if the scores have no token counts.
+// Errors are those of MakePlan for scores. REQUIRES: options.scores.
+Result<std::optional<PlacementTable>> LearnPlacement(const MoeModel& model,
+                                                     const PlanOptions& options, const Plan& plan);
 
 }  // namespace moepack

@@ -4,12 +4,137 @@
 // of whole numbers or in a fixed order.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <vector>
 
 #include "libshard/base/text/text.h"
-#include "libshard/plan/placement_steps.h"
+#include "libshard/plan/placement.h"
+#include "libshard/strategies/split_mix.h"
 
 namespace moepack {
 namespace {
+
+// The counts from which a placement table is learned.
+
+constexpr double kPlacementSmoothing = 0.5;  // added to every count
+
+constexpr uint64_t kLeastTokenCount = 2;  // over all sessions, for a row of its own
+
+// A session to learn from; it borrows the counts.
+struct Lesson {
+  const TokenCounts* counts;
+  uint32_t group;
+};
+
+// The tokens of all sessions, by group.
+struct GroupTokens {
+  size_t groups = 0;
+  std::vector<uint32_t> ids;     // ascending
+  std::vector<uint64_t> counts;  // [token][group]
+  std::vector<uint64_t> totals;  // [group]
+  uint64_t symbols = 1;          // tokens that are seen often enough, plus one for all others
+  double mean_total = 0;         // of the groups that have tokens
+
+  // REQUIRES: the id exists.
+  size_t Row(uint32_t id) const {
+    return static_cast<size_t>(std::lower_bound(ids.begin(), ids.end(), id) - ids.begin());
+  }
+  const uint64_t* CountsOf(size_t row) const { return counts.data() + row * groups; }
+  uint64_t Total(size_t row) const {
+    return std::accumulate(CountsOf(row), CountsOf(row) + groups, uint64_t{0});
+  }
+};
+
+// The share of a symbol among a group's tokens. Groups are scaled to the same total first:
+// otherwise a token that nobody has seen would favour the group with the fewest tokens. REQUIRES:
+// total > 0.
+inline double SmoothedShare(uint64_t count, uint64_t total, const GroupTokens& tokens) {
+  const double scaled = static_cast<double>(count) * tokens.mean_total / static_cast<double>(total);
+  return (scaled + kPlacementSmoothing) /
+         (tokens.mean_total + kPlacementSmoothing * static_cast<double>(tokens.symbols));
+}
+
+// Tries the placement table on sessions that it has not seen, by leaving each of them out of the
+// counts once.
+
+// Draws entries of a session's counts, as often as they were seen, with replacement: statistics do
+// not say how its text began.
+std::vector<size_t> DrawPrefix(const TokenCounts& counts, uint32_t prefix_tokens) {
+  std::vector<uint64_t> ends;
+  uint64_t sum = 0;
+  for (const auto& [id, count] : counts) ends.push_back(sum += count);
+  std::vector<size_t> drawn;
+  // A fixed seed, so that the same statistics give the same trial and the same bytes.
+  SplitMix64 random(0);
+  for (uint64_t i = 0; i < std::min<uint64_t>(prefix_tokens, sum); ++i) {
+    const uint64_t place = random.Next() % sum;
+    drawn.push_back(
+        static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), place) - ends.begin()));
+  }
+  return drawn;
+}
+
+// The counts without one session.
+class WithoutSession {
+ public:
+  WithoutSession(const GroupTokens& tokens, const std::vector<uint32_t>& rows, const Lesson& lesson)
+      : tokens_(tokens), rows_(rows), lesson_(lesson), totals_(tokens.totals) {
+    for (const auto& [id, own] : *lesson.counts) totals_[lesson.group] -= own;
+  }
+
+  // Adds to `scores` the log-probabilities of one of the session's own tokens. Returns false and
+  // adds nothing if a table without the session would have no row for it.
+  bool Add(size_t entry, std::vector<double>& scores) const {
+    const auto& [id, own] = (*lesson_.counts)[entry];
+    const size_t row = tokens_.Row(id);
+    if (tokens_.Total(row) - own < kLeastTokenCount) return false;
+    if (!std::binary_search(rows_.begin(), rows_.end(), id)) return false;
+    for (size_t group = 0; group < scores.size(); ++group) {
+      if (totals_[group] == 0) continue;  // a group without sessions
+      const uint64_t count = tokens_.CountsOf(row)[group] - (group == lesson_.group ? own : 0);
+      scores[group] += FixedLog(SmoothedShare(count, totals_[group], tokens_));
+    }
+    return true;
+  }
+
+ private:
+  const GroupTokens& tokens_;
+  const std::vector<uint32_t>& rows_;
+  const Lesson& lesson_;
+  std::vector<uint64_t> totals_;
+};
+
+// Leaves each session out once. Sessions that are the only ones of their group are skipped, because
+// the table would not have the group. `rows` are the ids that have a row in the table, ascending.
+PlacementTrial TryPlacement(const std::vector<Lesson>& lessons, const GroupTokens& tokens,
+                            const std::vector<uint32_t>& rows,
+                            const std::vector<uint32_t>& sessions_by_group,
+                            const PlacementOptions& options) {
+  PlacementTrial trial;
+  for (const Lesson& lesson : lessons) {
+    // Without its only session the group would have no counts to be recognised by.
+    if (sessions_by_group[lesson.group] < 2) continue;
+    const WithoutSession rest(tokens, rows, lesson);
+    std::vector<double> scores(tokens.groups);
+    const std::vector<size_t> prefix = DrawPrefix(*lesson.counts, options.prefix_tokens);
+    uint64_t known = 0;
+    for (const size_t entry : prefix) known += rest.Add(entry, scores);
+    std::vector<std::pair<double, uint32_t>> ranked;
+    for (uint32_t group = 0; group < tokens.groups; ++group) {
+      if (sessions_by_group[group] > 0) ranked.emplace_back(-scores[group], group);
+    }
+    std::sort(ranked.begin(), ranked.end());
+    const bool right = ranked[0].second == lesson.group;
+    const bool sure = known > 0 && EnoughKnown(known, prefix.size()) &&
+                      ranked[1].first - ranked[0].first >= options.margin;
+    ++trial.sessions;
+    trial.right += right;
+    trial.sure += sure;
+    trial.sure_right += sure && right;
+  }
+  return trial;
+}
 
 // Symmetric, so that a score and its negative lose alike.
 constexpr double kLargestStep = 127;  // of an int8

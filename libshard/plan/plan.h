@@ -12,14 +12,41 @@
 
 #include "libshard/base/result.h"
 #include "libshard/base/text/expert_ids.h"
+#include "libshard/base/text/json.h"
 #include "libshard/model/model.h"
 #include "libshard/plan/expectation.h"
 #include "libshard/plan/placement_table.h"
-#include "libshard/plan/stage_range.h"
-#include "libshard/plan/type_plan.h"
 #include "libshard/stats/expert_scores.h"
 
 namespace moepack {
+
+// The types that a plan pins because they were chosen to fit in a given number of bytes. Writers
+// take them from plan.json, so that nobody has to repeat the choice.
+
+struct TypePlan {
+  // "REGEX=TYPE"; the first match wins. Tensors without a rule keep the source's type.
+  std::vector<std::string> tensor_types;
+  uint64_t budget = 0, bytes = 0;  // of the largest node's tensors: the budget, and what is used
+  double damage = 0, bound = 0;    // estimated damage, and a lower bound for any choice
+  bool operator==(const TypePlan&) const = default;
+};
+
+// "types" of plan.json:
+//
+//   {"budget": 6000000, "bytes": 5998208, "damage": 0.031, "damage_bound": 0.031,
+//    "tensor_types": ["^blk\\.(0|1)\\.attn_k\\.weight$=q5_K", ...]}
+Json TypePlanToJson(const TypePlan& types);
+// kCorrupt for members that are missing, have the wrong kind or contradict each other, and for more
+// than kMaxTypeRules rules. Whoever applies the rules checks whether they make sense.
+Result<TypePlan> TypePlanFromJson(const std::string& where, const Json& value);
+
+// Pipeline stages of a plan.
+
+// The layers that one of several machines of a node runs, both ends included.
+struct StageRange {
+  uint32_t first_layer = 0, last_layer = 0;
+  bool operator==(const StageRange&) const = default;
+};
 
 struct GroupPlan {
   LayerExperts owned;  // held by this group alone (and by an overlay, if it replicates them)
@@ -146,5 +173,15 @@ Result<Plan> ReadPlanFile(const std::string& path, const MoeModel& model);
 
 LayerCounts LayerCountsOf(const MoeModel& model);
 std::map<uint32_t, uint32_t> TopKOf(const MoeModel& model);
+
+// Reads plan files without the model.
+
+inline constexpr const char* kPlanFormat = "moepack-plan";
+
+// Reads plan.json as ReadPlanFile does, but does not compare the model that it was made for.
+// `layers` and `top_k` come from statistics or a distribution; kCorrupt if the plan names other
+// layers. The document may be hostile.
+Result<Plan> PlanFileFromJson(const std::string& path, const Json& document,
+                              const LayerCounts& layers, const std::map<uint32_t, uint32_t>& top_k);
 
 }  // namespace moepack

@@ -1,4 +1,5 @@
-// The two file formats of importance matrices, read from memory.
+// The two file formats of importance matrices: GGUF, which is read and written, and the legacy .dat
+// form, which is read.
 #pragma once
 
 #include <cstddef>

@@ -6,8 +6,8 @@
 #include "libshard/base/files/not_fetched.h"
 #include "libshard/base/text/expert_ids.h"
 #include "libshard/base/text/text.h"
-#include "libshard/convert/general_keys.h"
-#include "libshard/model/block_name.h"
+#include "libshard/convert/model_card.h"
+#include "libshard/model/gguf_keys.h"
 #include "libshard/model/router_digest.h"
 #include "libshard/stats/expert_scores.h"
 

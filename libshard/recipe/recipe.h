@@ -7,6 +7,7 @@
 
 #include "libshard/base/result.h"
 #include "libshard/convert/gguf_model.h"
+#include "libshard/recipe/recipe_list.h"
 
 namespace moepack {
 
@@ -48,5 +49,13 @@ struct RecipeResult {
 // that is already quantized (without allow_requantize) or cannot be decoded, and names that a
 // recipe's rules cannot parse.
 Result<RecipeResult> ApplyRecipe(const RecipeOptions& options, GgufModel& model);
+
+// Our own recipes, the profiles: which of its types a profile gives to a tensor.
+
+// Returns the tensor's column of the profiles' table in docs/quantization.md: "trunk", "gate, up".
+std::string ProfileColumn(const ProfileTypes& profile, const GgufTensor& tensor);
+
+// The type of the tensor, before the fallback.
+const quant::Format* ProfileType(const ProfileTypes& profile, const GgufTensor& tensor);
 
 }  // namespace moepack

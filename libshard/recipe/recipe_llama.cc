@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "libshard/base/text/text.h"
-#include "libshard/model/block_name.h"
+#include "libshard/model/gguf_keys.h"
 #include "libshard/recipe/recipe_types.h"
 
 namespace moepack {

@@ -9,9 +9,7 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/spread_order.h"
 #include "libshard/base/text/text.h"
-#include "libshard/strategies/balanced_groups.h"
 #include "libshard/strategies/session_clusters.h"
-#include "libshard/strategies/session_gram.h"
 #include "libshard/strategies/session_shares.h"
 #include "libshard/strategies/strategy.h"
 
@@ -186,7 +184,7 @@ Result<std::vector<std::vector<uint32_t>>> StartsFromSample(const StrategyInput&
 
 // Sessions that use the same experts share a group: balanced k-means over sessions, then
 // alternately the best set for every group's sessions and the best group for every session. Groups
-// may share experts. Of more sessions than kMostComparedSessions (balanced_groups.h) a sample is
+// may share experts. Of more sessions than kMostComparedSessions (session_clusters.h) a sample is
 // clustered. kInvalidArgument for fewer sessions than groups.
 Result<HeldSets> HoldForSessions(const StrategyInput& input) {
   const size_t groups = input.rooms.size();

@@ -4,8 +4,7 @@
 
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
-#include "libshard/strategies/balanced_cut.h"
-#include "libshard/strategies/match_parts.h"
+#include "libshard/strategies/parts.h"
 #include "libshard/strategies/session_shares.h"
 #include "libshard/strategies/strategy.h"
 

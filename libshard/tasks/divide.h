@@ -21,7 +21,7 @@ struct TaskNumber {
 // What a task has to do.
 struct TaskLoad {
   uint64_t read = 0, written = 0;  // bytes
-  uint64_t work = 0;               // both, plus the cost of encoding (work_cost.h)
+  uint64_t work = 0;               // both, plus the cost of encoding
 };
 
 // Tasks get runs of the work in the order of the sources, so that each reads one stretch of them

@@ -1,4 +1,5 @@
-// Cuts the tensors of outputs into the runs of bytes that tasks consist of.
+// Cuts the tensors of outputs into the runs of bytes that tasks consist of, and lays those of
+// one task out as files.
 #pragma once
 
 #include <cstdint>
@@ -30,5 +31,25 @@ void CutTensor(const OutputTensor& tensor, uint64_t size, const Fragment& place,
 // The fragment as a tensor of its own, at `offset` of a file. The packing engine makes the same
 // bytes from it as from the whole tensor there.
 OutputTensor FragmentTensor(const OutputTensor& tensor, const Fragment& fragment, uint64_t offset);
+
+// `bytes` bytes at `piece` of a piece are those at `file` of the output.
+struct PieceRun {
+  uint64_t piece = 0, file = 0, bytes = 0;
+  bool operator==(const PieceRun&) const = default;
+};
+
+struct Piece {
+  uint32_t output = 0;         // its index in the list of outputs
+  OutputFile file;             // path: that of the output followed by kPieceSuffix
+  std::vector<PieceRun> runs;  // ascending in both files
+};
+
+inline constexpr const char* kPieceSuffix = ".piece";
+
+// Returns the pieces of a task that has these `fragments` (WorkDivision::Of). `headers`: also the
+// headers of all outputs, each at the beginning of its piece. Bytes are at the same offset modulo a
+// page as in the output, so that a file system with shared extents can share them.
+std::vector<Piece> CutPieces(const std::vector<OutputFile>& outputs,
+                             const std::vector<Fragment>& fragments, bool headers);
 
 }  // namespace moepack

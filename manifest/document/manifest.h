@@ -12,7 +12,7 @@
 #include "libshard/base/files/cell_digest.h"
 #include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
-#include "libshard/base/text/few_expert_ids.h"
+#include "libshard/base/text/expert_ids.h"
 #include "libshard/base/text/json.h"
 #include "libshard/model/model.h"
 #include "libshard/pack/slice.h"

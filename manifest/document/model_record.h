@@ -9,7 +9,7 @@
 
 #include "libshard/base/files/source_tree.h"
 #include "libshard/base/text/expert_ids.h"
-#include "libshard/convert/license.h"
+#include "libshard/convert/model_card.h"
 
 namespace moepack::manifest {
 

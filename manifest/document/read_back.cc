@@ -5,7 +5,7 @@
 
 #include "libshard/base/files/unreadable.h"
 #include "libshard/base/text/text.h"
-#include "libshard/pack/read_back.h"
+#include "libshard/pack/check_outputs.h"
 #include "manifest/document/describe_model.h"
 #include "manifest/document/manifest_json.h"
 

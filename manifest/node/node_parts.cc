@@ -5,7 +5,7 @@
 
 #include "libshard/base/text/text.h"
 #include "libshard/format/safetensors.h"
-#include "libshard/model/expert_name.h"
+#include "libshard/model/family_match.h"
 #include "libshard/model/layer_experts.h"
 #include "manifest/node/node_files.h"
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
-#include "libshard/plan/overlay_name.h"
 #include "libshard/plan/overlay_plan.h"
 #include "manifest/document/use_overlay.h"
 

@@ -6,8 +6,8 @@
 
 #include "libshard/base/text/text.h"
 #include "libshard/model/layer_experts.h"
+#include "libshard/pack/slice.h"
 #include "libshard/pack/slice_gguf.h"
-#include "libshard/pack/slice_parts.h"
 #include "manifest/document/damaged.h"
 #include "manifest/node/node_files.h"
 

@@ -8,7 +8,7 @@
 #include "libshard/base/files/staging.h"
 #include "libshard/base/text/text.h"
 #include "libshard/format/gguf_set.h"
-#include "libshard/pack/split_set.h"
+#include "libshard/pack/check_outputs.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/manifest_write.h"
 #include "manifest/document/parts.h"

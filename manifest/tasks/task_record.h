@@ -9,7 +9,7 @@
 
 #include "libshard/base/result.h"
 #include "libshard/tasks/divide.h"
-#include "libshard/tasks/pieces.h"
+#include "libshard/tasks/fragments.h"
 
 namespace moepack::manifest {
 

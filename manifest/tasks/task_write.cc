@@ -8,7 +8,7 @@
 #include "libshard/base/files/publish_inside.h"
 #include "libshard/base/files/staging.h"
 #include "libshard/base/text/text.h"
-#include "libshard/tasks/pieces.h"
+#include "libshard/tasks/fragments.h"
 #include "manifest/document/describe_model.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/manifest_write.h"

@@ -10,7 +10,7 @@
 #include "libshard/format/gguf.h"
 #include "libshard/format/gguf_set.h"
 #include "libshard/format/safetensors.h"
-#include "libshard/pack/slice_parts.h"
+#include "libshard/pack/slice.h"
 #include "libshard/recipe/imatrix.h"
 #include "libshard/recipe/recipe_text.h"
 #include "manifest/document/parents.h"

@@ -11,8 +11,8 @@
 #include "libshard/base/text_map.h"
 #include "libshard/format/gguf_key_types.h"
 #include "libshard/format/read_header.h"
-#include "libshard/model/block_name.h"
 #include "libshard/model/gguf_architectures.h"
+#include "libshard/model/gguf_keys.h"
 #include "manifest/verify/verify_rules.h"
 #include "manifest/write/open_bundle.h"
 

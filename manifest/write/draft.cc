@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "libshard/base/text/text.h"
-#include "libshard/convert/license.h"
+#include "libshard/convert/model_card.h"
 #include "libshard/pack/refit_tensors.h"
 #include "libshard/pack/slice_gguf.h"
 #include "manifest/document/describe_model.h"

@@ -15,7 +15,7 @@
 #include "libshard/pack/slice.h"
 #include "libshard/plan/plan.h"
 #include "libshard/recipe/quantize.h"
-#include "libshard/recipe/type_list.h"
+#include "libshard/recipe/recipe_types.h"
 #include "manifest/document/manifest.h"
 #include "manifest/write/assets.h"
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "quant/grids/grid_fields.h"
 #include "quant/grids/grid_values.h"
 
 namespace quant {

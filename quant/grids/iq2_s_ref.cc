@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "quant/grids/grid_fields.h"
 #include "quant/grids/grid_values.h"
 #include "quant/grids/iq2_s.h"
 #include "quant/grids/points.h"

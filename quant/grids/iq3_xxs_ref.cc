@@ -1,4 +1,3 @@
-#include "quant/grids/grid_fields.h"
 #include "quant/grids/grid_values.h"
 #include "quant/grids/iq3_xxs.h"
 #include "quant/grids/points.h"

@@ -5,7 +5,7 @@
 #include <hwy/foreach_target.h>
 
 #include "quant/k_quants/k_decode-inl.h"
-#include "quant/search/signed_fits-inl.h"
+#include "quant/search/search_signed-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace quant {

@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "quant/half.h"
-#include "quant/ternary/iq1_decode-inl.h"
 #include "quant/ternary/iq1_points-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,24 +1,251 @@
 #include "runtime-shim/cpu/cpu.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
-#include "runtime-shim/cpu/attention.h"
 #include "runtime-shim/cpu/dots.h"
-#include "runtime-shim/cpu/experts.h"
 #include "runtime-shim/cpu/round_activations.h"
 #include "runtime-shim/cpu/row_kernels.h"
 #include "runtime-shim/cpu/thread_team.h"
 #include "runtime-shim/cpu/weight_tiles.h"
+#include "runtime-shim/executor/executor.h"
+#include "runtime-shim/reference/host_executor.h"
 #include "runtime-shim/reference/reference.h"
+#include "runtime-shim/reference/scalar_ops.h"
 
 namespace moepack::runtime {
 namespace {
+
+// Attention of one token for the query heads that share a key head, as products of small matrices.
+
+struct GroupInputs {
+  const Executor::AttentionInputs& rows;
+  const Rows& out;
+  std::span<const float> sinks;  // one per query head, or empty
+  uint32_t token, key_head;
+};
+
+// Memory that is reused across calls.
+struct AttentionScratch {
+  std::vector<float> scores;
+  std::vector<const float*> queries;
+  std::vector<float*> rows;
+};
+
+// How many keys fit in the first-level cache while all heads use them.
+constexpr uint32_t kKeysAtOnce = 32;
+
+// Writes the columns of the group's heads in the token's row of `out`. The result depends only on
+// the positions that the token sees, not on the rest of the batch.
+void AttendGroup(const AttentionShape& shape, const GroupInputs& inputs,
+                 AttentionScratch& scratch) {
+  const uint32_t heads = shape.heads / shape.key_heads, first_head = inputs.key_head * heads;
+  const uint32_t position = shape.past + inputs.token, first = FirstSeen(shape, position);
+  const uint32_t seen = position - first + 1;
+  const auto cached = [&](const Rows& cache, uint32_t width) {
+    return cache.Slice(first, seen).Columns(inputs.key_head * width, width);
+  };
+  const Rows keys = cached(inputs.rows.keys, shape.key_width);
+  const Rows values = cached(inputs.rows.values, shape.value_width);
+
+  scratch.scores.resize(size_t{heads} * seen);
+  scratch.queries.clear(), scratch.rows.clear();
+  const float* const query = RowOf(inputs.rows.queries, inputs.token).data();
+  for (uint32_t head = 0; head < heads; ++head) {
+    scratch.queries.push_back(query + size_t{first_head + head} * shape.key_width);
+    scratch.rows.push_back(&scratch.scores[size_t{head} * seen]);
+  }
+  for (uint32_t key = 0; key < seen; key += kKeysAtOnce) {
+    const uint32_t count = std::min(kKeysAtOnce, seen - key);
+    MultiplyRows({{RowOf(keys, key).data(), keys.stride, count},
+                  shape.key_width,
+                  scratch.queries,
+                  scratch.rows});
+    for (float*& row : scratch.rows) row += count;
+  }
+  for (uint32_t head = 0; head < heads; ++head) {
+    const float sink = inputs.sinks.empty() ? -std::numeric_limits<float>::infinity()
+                                            : inputs.sinks[first_head + head];
+    SoftmaxFast(std::span(scratch.scores).subspan(size_t{head} * seen, seen), shape.scale, sink);
+  }
+  float* const out = RowOf(inputs.out, inputs.token).data();
+  AddWeighted({scratch.scores.data(), RowOf(values, 0).data(), values.stride, heads, seen,
+               shape.value_width, out + size_t{first_head} * shape.value_width});
+}
+
+// The experts of a layer on a team of threads.
+
+// The values between the steps of MixOnThreads: kept from layer to layer, because new memory costs
+// a page fault every few rows.
+struct ExpertMemory {
+  std::vector<float> inner, outer;
+};
+
+// Rows of weights that a thread takes at a time. Every piece reads all rows of its expert's tokens.
+constexpr uint32_t kPieceRows = 64;
+
+// Rows of the sum that a thread takes at a time.
+constexpr uint32_t kSumRows = 4;
+
+// Some rows of one of an expert's matrices.
+struct Piece {
+  const ExpertRows* expert;
+  size_t first_slot;
+  WeightRows range;
+};
+
+// An expert's output for a row of the batch.
+struct Use {
+  size_t slot;
+  float gate;
+};
+
+class ExpertMix {
+ public:
+  ExpertMix(const ExpertBatch& batch, ThreadTeam& team, ExpertMemory& memory)
+      : batch_(batch), team_(team), memory_(memory), uses_(batch.x.count) {
+    for (const ExpertRows& expert : batch.experts) {
+      const uint32_t inner = expert.weights->inner();
+      width_ = std::max(width_, inner);
+      AddPieces(expert, inner, gates_);
+      AddPieces(expert, batch.sum.width, downs_);
+      for (size_t i = 0; i < expert.rows.size(); ++i)
+        uses_[expert.rows[i]].push_back({slots_++, batch.weigh_inputs ? 1.0f : expert.gates[i]});
+    }
+    Grow(memory_.inner, slots_ * width_);
+    Grow(memory_.outer, slots_ * batch.sum.width);
+  }
+
+  void Run(OutputSizes* sizes) {
+    ForEach(gates_, [this](const Piece& piece, Own& own) { RunGate(piece, own); });
+    ForEach(downs_, [this](const Piece& piece, Own& own) { RunDown(piece, own); });
+    if (sizes != nullptr) {
+      sizes->norms.resize(slots_);
+      sizes->peaks.resize(slots_);
+    }
+    AddUp(sizes);
+  }
+
+ private:
+  // What each thread has for itself.
+  struct Own {
+    TileMemory tile, up;
+    std::vector<float> bias;
+    std::vector<const float*> in;
+    std::vector<float*> out, up_rows;
+  };
+
+  static void Grow(std::vector<float>& values, size_t size) {
+    if (values.size() < size) values.resize(size);
+  }
+
+  void AddPieces(const ExpertRows& expert, uint32_t rows, std::vector<Piece>& pieces) const {
+    for (uint32_t first = 0; first < rows; first += kPieceRows)
+      pieces.push_back({&expert, slots_, {first, std::min(kPieceRows, rows - first)}});
+  }
+
+  template <class Work>
+  void ForEach(const std::vector<Piece>& pieces, const Work& work) {
+    team_.Run(pieces.size(), [&](SharedItems& items) {
+      Own own;
+      while (const auto item = items.Take()) work(pieces[*item], own);
+    });
+  }
+
+  float* Inner(size_t slot) { return memory_.inner.data() + slot * width_; }
+  float* Outer(size_t slot) { return memory_.outer.data() + slot * batch_.sum.width; }
+
+  // rows = the piece's rows of `linear` times `in`, times `factors` (of the inputs; may be empty),
+  // plus the bias.
+  static void Project(const Linear& linear, const WeightRows& range, std::span<const float> factors,
+                      Own& own, std::span<float* const> rows) {
+    MultiplyWeights(linear.weight, range, own.in, rows, own.tile);
+    const auto bias = VectorOf(linear.bias, own.bias);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const std::span<float> row(rows[i], range.count);
+      for (size_t c = 0; c < row.size() && !factors.empty(); ++c) row[c] *= factors[i];
+      if (!bias.empty()) AddFast(row, bias.subspan(range.first, range.count), 1);
+    }
+  }
+
+  void RunGate(const Piece& piece, Own& own) {
+    const ExpertRows& expert = *piece.expert;
+    const size_t count = expert.rows.size();
+    const auto up = own.up.Get(count * piece.range.count);
+    own.in.clear(), own.out.clear(), own.up_rows.clear();
+    for (size_t i = 0; i < count; ++i) {
+      own.in.push_back(RowOf(batch_.x, expert.rows[i]).data());
+      own.out.push_back(Inner(piece.first_slot + i) + piece.range.first);
+      own.up_rows.push_back(&up[i * piece.range.count]);
+    }
+    const std::span<const float> gates = expert.gates;
+    const auto factors = batch_.weigh_inputs ? gates : gates.first(0);
+    const MlpWeights& mlp = *expert.weights;
+    Project(mlp.first(), piece.range, factors, own, own.out);
+    if (mlp.gate.weight) Project(mlp.up, piece.range, factors, own, own.up_rows);
+    for (size_t i = 0; i < count; ++i) {
+      const size_t width = piece.range.count;
+      ActivateFast(batch_.activation, {own.out[i], width}, {own.up_rows[i], width});
+    }
+  }
+
+  void RunDown(const Piece& piece, Own& own) {
+    own.in.clear(), own.out.clear();
+    for (size_t i = 0; i < piece.expert->rows.size(); ++i) {
+      own.in.push_back(Inner(piece.first_slot + i));
+      own.out.push_back(Outer(piece.first_slot + i) + piece.range.first);
+    }
+    Project(piece.expert->weights->down, piece.range, {}, own, own.out);
+  }
+
+  void AddUp(OutputSizes* sizes) {
+    const uint32_t rows = batch_.sum.count;
+    team_.Run((rows + kSumRows - 1) / kSumRows, [&](SharedItems& items) {
+      while (const auto item = items.Take()) {
+        const auto first = static_cast<uint32_t>(*item * kSumRows);
+        for (uint32_t row = first; row < std::min(rows, first + kSumRows); ++row)
+          AddUpRow(row, sizes);
+      }
+    });
+  }
+
+  void AddUpRow(uint32_t row, OutputSizes* sizes) {
+    const std::span<float> sum = RowOf(batch_.sum, row);
+    std::fill(sum.begin(), sum.end(), 0.0f);
+    for (const Use& use : uses_[row]) {
+      const std::span<const float> out(Outer(use.slot), sum.size());
+      AddFast(sum, out, use.gate);
+      if (sizes == nullptr) continue;
+      const RowSize size = SizeOf(out);
+      sizes->norms[use.slot] = size.norm;
+      sizes->peaks[use.slot] = size.peak;
+    }
+  }
+
+  const ExpertBatch& batch_;
+  ThreadTeam& team_;
+  ExpertMemory& memory_;
+  std::vector<std::vector<Use>> uses_;  // by row, in ascending id
+  std::vector<Piece> gates_, downs_;
+  uint32_t width_ = 0;
+  size_t slots_ = 0;
+};
+
+// Executor::MixExperts. All threads take pieces of gate and up of all experts, then pieces of down
+// of all experts, and then rows of the sum, whose experts are added in ascending id. Within these
+// three steps nothing waits.
+void MixOnThreads(const ExpertBatch& batch, ThreadTeam& team, ExpertMemory& memory,
+                  OutputSizes* sizes) {
+  ExpertMix(batch, team, memory).Run(sizes);
+}
 
 // With less work than this, waking other threads takes longer than doing it on this one. Each
 // corresponds to some tens of microseconds: multiplications in a product, and values in an
@@ -61,7 +288,7 @@ void TransposeColumns(const Rows& x, const WeightRows& columns, const Rows& y) {
 }
 
 // One thread computes each value, in an order that is the same for any number of threads, tiles and
-// tokens (dots.h, attention.h). Operations on rows are those of the reference.
+// tokens (dots.h). Operations on rows are those of the reference.
 class CpuExecutor : public ReferenceExecutor {
  public:
   explicit CpuExecutor(uint32_t threads) : team_(threads) {}

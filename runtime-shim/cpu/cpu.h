@@ -6,7 +6,7 @@
 #include <string>
 
 #include "libshard/base/result.h"
-#include "runtime-shim/executor/executor_kind.h"
+#include "runtime-shim/executor/executor.h"
 
 namespace moepack::runtime {
 

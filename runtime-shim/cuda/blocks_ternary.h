@@ -2,7 +2,7 @@
 // from the sums would leave rounding errors in their place.
 #pragma once
 
-#include "runtime-shim/cuda/blocks_k23.h"
+#include "runtime-shim/cuda/blocks_k.h"
 
 namespace moepack::runtime::cuda {
 

@@ -1,5 +1,4 @@
 #include "runtime-shim/cuda/blocks_32.h"
-#include "runtime-shim/cuda/blocks_fp4.h"
 #include "runtime-shim/cuda/product_kernels.h"
 
 namespace moepack::runtime::cuda {

@@ -1,6 +1,4 @@
-#include "runtime-shim/cuda/blocks_iq1.h"
-#include "runtime-shim/cuda/blocks_iq2.h"
-#include "runtime-shim/cuda/blocks_iq3.h"
+#include "runtime-shim/cuda/blocks_grids.h"
 #include "runtime-shim/cuda/product_kernels.h"
 
 namespace moepack::runtime::cuda {

@@ -1,5 +1,4 @@
 #include "runtime-shim/cuda/blocks_k.h"
-#include "runtime-shim/cuda/blocks_k23.h"
 #include "runtime-shim/cuda/blocks_ternary.h"
 #include "runtime-shim/cuda/product_kernels.h"
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "runtime-shim/executor/executor_kind.h"
+#include "runtime-shim/executor/executor.h"
 
 namespace moepack::runtime {
 

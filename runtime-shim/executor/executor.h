@@ -8,13 +8,53 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "libshard/base/result.h"
 #include "quant/format.h"
-#include "runtime-shim/executor/expert_batch.h"
 #include "runtime-shim/executor/shapes.h"
 
 namespace moepack::runtime {
+
+// The experts of a layer and the rows of a batch that picked them.
+
+struct Linear {
+  Matrix weight, bias;
+};
+
+// Without a gate, the activation applies to `up` alone.
+struct MlpWeights {
+  Linear gate, up, down;
+  float output_scale = 1;  // multiplies an expert's gates (Gemma-4)
+  // The first matrix; its rows are the width of the MLP.
+  const Linear& first() const { return gate.weight ? gate : up; }
+  uint32_t inner() const { return first().weight.rows; }
+  explicit operator bool() const { return static_cast<bool>(down.weight); }
+};
+
+// An expert with the rows that picked it, ascending, and the gate of each.
+struct ExpertRows {
+  const MlpWeights* weights = nullptr;
+  std::vector<uint32_t> rows;
+  std::vector<float> gates;
+};
+
+struct ExpertBatch {
+  std::span<const ExpertRows> experts;  // in ascending id; each has at least one row
+  Rows x, sum;                          // all rows of the batch
+  Activation activation = Activation::kSilu;
+  bool weigh_inputs = false;  // the gates multiply the experts' inputs instead of their outputs
+  // Scratch rows, as many as x has: as wide as x, and as the widest expert.
+  Rows in, out, gate, up;
+  Rows zeros;  // as x, all zero
+  Rows sizes;  // scratch of two values for each row of each expert
+};
+
+// For each row, the Euclidean norm and the largest magnitude of an expert's output before the gate.
+// One value per row, expert after expert.
+struct OutputSizes {
+  std::vector<float> norms, peaks;
+};
 
 // Operations run in the order of the calls, and a call may return before its operation is done. The
 // caller has checked the arguments: shapes fit, indexes are in range, and outputs do not overlap
@@ -135,5 +175,28 @@ class Executor {
 
 // Declares the override of an operation in the class of an executor.
 #define SHARD_OVERRIDE(name, parameters, names) void name parameters override;
+
+// One kind of executor, and what it is opened with; runtime-shim/devices/executors.h lists them.
+
+inline constexpr size_t kMaxThreads = 1024;  // the most that the CPU executor starts
+
+struct ExecutorOptions {
+  uint32_t device = 0;             // the number in `moepack run --list-devices`
+  uint32_t threads = 0;            // CPU: 0 for one per core
+  bool round_activations = false;  // CPU: round inputs of products as llama.cpp's kernels do
+  // Vulkan: turns validation layers on; their messages make Read and Finish fail
+  bool validation = false;
+};
+
+// A kind of executor: one row in devices/executors.cc.
+struct ExecutorKind {
+  const char* name;
+  // why this build lacks it ("nvcc was not found when configuring"); null if it has it
+  const char* missing;
+  // kUnavailable if there is no such device.
+  Result<std::unique_ptr<Executor>> (*open)(const ExecutorOptions& options);
+  // Returns one line per device, "0: llvmpipe, Vulkan 1.3\n"; empty if there is none.
+  std::string (*devices)();
+};
 
 }  // namespace moepack::runtime

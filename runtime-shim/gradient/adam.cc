@@ -1,8 +1,11 @@
 #include "runtime-shim/gradient/adam.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
-#include "libshard/base/pieces.h"
+#include "libshard/base/parallel.h"
+#include "libshard/strategies/split_mix.h"
 
 namespace moepack::runtime {
 namespace {
@@ -50,6 +53,15 @@ void Adam::Step(double rate, std::span<const double> gradient, std::span<float> 
       moved[i] -= rate_of_first * first / (std::sqrt(second * of_second) + kStepFloor);
     }
   });
+}
+
+std::vector<uint32_t> DrawBatch(size_t rows, size_t size, uint32_t step) {
+  std::vector<uint32_t> batch(std::min(rows, size));
+  std::iota(batch.begin(), batch.end(), 0u);
+  if (rows <= size) return batch;
+  SplitMix64 random(step);
+  for (uint32_t& row : batch) row = static_cast<uint32_t>(random.Below(rows));
+  return batch;
 }
 
 }  // namespace moepack::runtime

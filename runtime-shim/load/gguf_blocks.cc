@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
-#include "libshard/model/block_name.h"
 #include "libshard/model/gguf_config.h"
+#include "libshard/model/gguf_keys.h"
 
 namespace moepack::runtime {
 

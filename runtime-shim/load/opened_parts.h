@@ -2,10 +2,12 @@
 // maps their bytes.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "libshard/base/result.h"
+#include "libshard/format/gguf_metadata.h"
 #include "manifest/write/open_bundle.h"
 #include "runtime-shim/load/part_selection.h"
 #include "runtime-shim/load/source_bytes.h"
@@ -32,5 +34,17 @@ class PartOpener {
   const Split& split_;
   std::string model_, first_;  // the model of the first file, and the name of that file
 };
+
+// Reads what a distribution says about its model, without any weights.
+
+struct ModelMetadata {
+  GgufMetadata keys;
+  std::optional<Error> no_tokenizer;  // as in Weights
+};
+// Returns the GGUF metadata of the whole model, with its tokenizer if it has a usable one. GGUF
+// bundles have it in the head; for safetensors bundles config and tokenizer are converted, for
+// which the headers of the trunk and of one group are read. kNotFound if these files are missing;
+// otherwise the errors of opening and converting them. `split.parts` is replaced.
+Result<ModelMetadata> ReadModelMetadata(Split& split);
 
 }  // namespace moepack::runtime

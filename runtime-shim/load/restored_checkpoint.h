@@ -4,18 +4,81 @@
 // parts hold the bytes.
 #pragma once
 
+#include <cstdint>
 #include <deque>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "libshard/base/result.h"
+#include "libshard/base/text/expert_ids.h"
 #include "libshard/convert/gguf_model.h"
+#include "libshard/format/tensor.h"
+#include "libshard/model/family.h"
 #include "libshard/model/model.h"
 #include "runtime-shim/load/opened_parts.h"
 #include "runtime-shim/load/part_selection.h"
 #include "runtime-shim/load/source_bytes.h"
 
 namespace moepack::runtime {
+
+// Reconstructs the tensors that a checkpoint had before it was split, from the names and shapes in
+// the parts.
+
+// A tensor of the whole model. `file` of the entry counts restored files, and `offset` is from the
+// start of one.
+struct WholeTensor {
+  TensorEntry entry;
+  ByteView sample;            // its bytes, or those of a neighbour of the same size
+  uint64_t expert_count = 0;  // along axis 0, if it is packed by expert
+};
+
+// A restored file. It has the tensors of one part that no earlier part has, and the part's name, so
+// that messages about a tensor name a file that exists.
+struct WholeFile {
+  std::string name;
+  std::string header;
+  uint64_t size = 0;
+};
+
+// Collects tensors part by part.
+class WholeTensors {
+ public:
+  // `matcher` belongs to the model's family, and `path` names the distribution in errors. Borrows
+  // both.
+  WholeTensors(const std::string& path, const LayerCounts& layers, FamilyMatcher& matcher)
+      : path_(path), layers_(layers), matcher_(matcher) {}
+
+  // Adds the tensors of a part. kMismatch if two parts have a tensor with different types or
+  // shapes, kUnsupported for experts along an inner axis.
+  Status Add(const OpenedPart& part);
+  // Adds the experts that no part has, with the shapes of their neighbours. `file_of` names the
+  // file of a tensor, or returns "" for one that is not known: then it is that of the neighbour.
+  Status AddAbsent(const std::function<std::string(const std::string& tensor)>& file_of);
+  // Returns files with all tensors, and sets their offsets. kCorrupt if sizes overflow.
+  Result<std::vector<WholeFile>> LayOut();
+
+  const std::vector<WholeTensor>& tensors() const { return tensors_; }
+  // Records where the bytes of small tensors are that conversion reads early, such as the sizes of
+  // a packed matrix. Absent experts get those of their neighbours.
+  void LocateSmall(SourceBytes& bytes) const;
+  // Records where a part has the bytes of the restored files. REQUIRES: the part was added.
+  void Locate(const OpenedPart& part, SourceBytes& bytes) const;
+
+ private:
+  Result<WholeTensor> Restore(const OpenedPart& part, const manifest::PartTensor& tensor);
+  Status AddTensor(const std::string& file, WholeTensor tensor);
+  uint32_t NumberOf(const std::string& file);
+
+  const std::string& path_;
+  const LayerCounts& layers_;
+  FamilyMatcher& matcher_;
+  std::vector<WholeTensor> tensors_;
+  std::map<std::string, size_t> index_;           // name -> tensors_
+  std::vector<std::string> files_;                // every one has a tensor
+  std::map<std::string, uint32_t> file_numbers_;  // name -> files_
+};
 
 class RestoredCheckpoint {
  public:

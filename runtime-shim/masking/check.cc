@@ -1,17 +1,64 @@
 #include "runtime-shim/masking/check.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
+#include <system_error>
+#include <utility>
 
+#include "libshard/base/files/file.h"
 #include "libshard/base/files/temporary_directory.h"
+#include "libshard/base/result.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/group_range.h"
 #include "manifest/node/assemble.h"
-#include "runtime-shim/load/scratch_directory.h"
 #include "runtime-shim/session/sampler.h"
 
 namespace moepack::runtime {
 namespace {
+
+// A directory for temporary files.
+
+// It is created below TMPDIR or /tmp, and the destructor removes it with everything in it.
+// Move-only.
+class ScratchDirectory {
+ public:
+  static Result<ScratchDirectory> Make();
+  ScratchDirectory(ScratchDirectory&& other) noexcept;
+  ScratchDirectory& operator=(ScratchDirectory&&) = delete;
+  ~ScratchDirectory();
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  ScratchDirectory() = default;
+  std::filesystem::path path_;
+};
+
+namespace fs = std::filesystem;
+
+Result<ScratchDirectory> ScratchDirectory::Make() {
+  SHARD_TRY(const fs::path directory, TemporaryDirectory());
+  std::string name = (directory / "moepack-load-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) {
+    return Error{Code::kIo,
+                 Cat(directory.string(), ": make a temporary directory: ", ErrnoText(errno)),
+                 kTemporaryHint};
+  }
+  ScratchDirectory made;
+  made.path_ = name;
+  return made;
+}
+
+ScratchDirectory::ScratchDirectory(ScratchDirectory&& other) noexcept
+    : path_(std::exchange(other.path_, fs::path())) {}
+
+ScratchDirectory::~ScratchDirectory() {
+  std::error_code ignored;
+  if (!path_.empty()) fs::remove_all(path_, ignored);
+}
 
 constexpr size_t kTokens = 32;
 

@@ -12,7 +12,6 @@
 #include "libshard/base/result.h"
 #include "runtime-shim/devices/executors.h"
 #include "runtime-shim/masking/compare.h"
-#include "runtime-shim/masking/routing_trace.h"
 #include "runtime-shim/model/weights.h"
 
 namespace moepack::runtime {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/import/trace_write.h"
+#include "libshard/import/route_trace.h"
 #include "libshard/stats/statistics.h"
 #include "runtime-shim/profile/second_moments.h"
 #include "runtime-shim/profile/window_tokens.h"

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "libshard/base/text/text.h"
-#include "libshard/model/block_name.h"
+#include "libshard/model/gguf_keys.h"
 
 namespace moepack::runtime {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "libshard/import/trace_write.h"
+#include "libshard/import/route_trace.h"
 #include "libshard/stats/statistics.h"
 #include "runtime-shim/model/weights.h"
 

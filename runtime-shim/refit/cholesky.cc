@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "libshard/base/pieces.h"
+#include "libshard/base/parallel.h"
 
 namespace moepack::runtime {
 namespace {

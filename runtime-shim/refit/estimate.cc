@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "libshard/base/text/text.h"
-#include "libshard/model/block_name.h"
+#include "libshard/model/gguf_keys.h"
 #include "runtime-shim/refit/refill.h"
 #include "runtime-shim/refit/ridge.h"
 #include "runtime-shim/refit/router_fit.h"

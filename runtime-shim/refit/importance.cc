@@ -6,7 +6,7 @@
 
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
-#include "libshard/recipe/imatrix_groups.h"
+#include "libshard/recipe/imatrix.h"
 
 namespace moepack::runtime {
 namespace {

@@ -1,5 +1,5 @@
 // The inputs of nodes' experts after a refit: the part of an importance matrix that quantizing them
-// needs (libshard/recipe/imatrix_groups.h).
+// needs (libshard/recipe/imatrix.h).
 #pragma once
 
 #include <map>

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "libshard/base/parallel.h"
-#include "libshard/base/pieces.h"
 #include "libshard/base/text/text.h"
 #include "runtime-shim/model/router.h"
 

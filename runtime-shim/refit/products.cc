@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "libshard/base/pieces.h"
+#include "libshard/base/parallel.h"
 #include "quant/format.h"
 
 namespace moepack::runtime {

@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "libshard/base/parallel.h"
-#include "libshard/base/pieces.h"
 #include "libshard/base/text/text.h"
 #include "runtime-shim/refit/cholesky.h"
 #include "runtime-shim/refit/neuron_scores.h"

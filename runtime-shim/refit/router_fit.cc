@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "libshard/base/parallel.h"
-#include "runtime-shim/gradient/batch.h"
-#include "runtime-shim/gradient/gate_gradient.h"
+#include "runtime-shim/gradient/adam.h"
+#include "runtime-shim/gradient/gradients.h"
 #include "runtime-shim/refit/router_descent.h"
 #include "runtime-shim/refit/router_sample.h"
 #include "runtime-shim/refit/selection_bias.h"

@@ -4,7 +4,7 @@
 //   |Y - sum of w_e o_e|^2 = |Y|^2 - 2 w.c + w'Mw,   c_e = o_e.Y,   M_ef = o_e.o_f,
 // so c and M, computed once, replace the outputs. The rows follow Adam (Kingma and Ba 2015) on the
 // error's share of |Y|^2, in batches that a fixed generator draws from a larger sample:
-//   dL/dw_e = -2 (c_e - (Mw)_e), through the gates to dL/dz (gate_gradient.h), dR = dz'h.
+//   dL/dw_e = -2 (c_e - (Mw)_e), through the gates to dL/dz (gradients.h), dR = dz'h.
 // A bias of the logits is fitted with the rows. A bias that only affects the choice has no
 // gradient: it is searched one expert at a time, up and down in shrinking steps, keeping what
 // lowers the error.

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "libshard/base/files/file.h"
-#include "libshard/base/pieces.h"
+#include "libshard/base/parallel.h"
 
 namespace moepack::runtime {
 namespace {

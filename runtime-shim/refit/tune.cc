@@ -6,9 +6,8 @@
 #include <utility>
 
 #include "libshard/base/parallel.h"
-#include "libshard/base/pieces.h"
-#include "runtime-shim/gradient/batch.h"
-#include "runtime-shim/gradient/gate_gradient.h"
+#include "runtime-shim/gradient/adam.h"
+#include "runtime-shim/gradient/gradients.h"
 #include "runtime-shim/refit/router_descent.h"
 #include "runtime-shim/refit/tuned_expert.h"
 

@@ -6,7 +6,7 @@
 // With r = dL/dy, back through the sum, the down projection and the activation:
 //   dL/dW_e = sum over t of w_e r a_e',   dL/dc_e = sum of w_e r,
 //   dL/dG_e = sum of (w_e W_e'r * da_e/d(G_e h)) h', and the same for U_e,
-//   dL/dw_e = r.o_e, which goes through the gates to the router (gradient/gate_gradient.h).
+//   dL/dw_e = r.o_e, which goes through the gates to the router (gradient/gradients.h).
 // Adam moves each value by a rate that is a share of the root mean square of its array as it was at
 // first, so that models with small weights and those with large ones are tuned alike.
 #pragma once

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "libshard/base/pieces.h"
-#include "runtime-shim/gradient/activation_slopes.h"
+#include "libshard/base/parallel.h"
+#include "runtime-shim/gradient/gradients.h"
 
 namespace moepack::runtime {
 namespace {

@@ -1,5 +1,5 @@
 // The layers with a gated delta net. Its projections run on the executor; their results are read
-// back, and the host processes one token after another (delta_net.h), so that a batch gives the
+// back, and the host processes one token after another (recurrence.h), so that a batch gives the
 // bits of single tokens.
 #include "runtime-shim/session/forward.h"
 

@@ -1,5 +1,5 @@
 // The layers with Mamba-2: its projections run on the executor, and the host processes one token
-// after another (mamba.h), as for a delta net.
+// after another (recurrence.h), as for a delta net.
 #include "runtime-shim/session/forward.h"
 
 namespace moepack::runtime {

@@ -5,7 +5,7 @@
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
-#include "runtime-shim/load/model_metadata.h"
+#include "runtime-shim/load/opened_parts.h"
 #include "runtime-shim/model/bos_token.h"
 #include "runtime-shim/session/model_tokenizer.h"
 

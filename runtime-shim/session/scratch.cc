@@ -185,7 +185,7 @@ RowBytes BytesOfRow(const DeviceModel& model) {
   AddScratch(model, {}, scratch, row);
   AddCaches(model.spec(), {}, caches, position);
   // Without the one row of logits, as those of a batch are read in slices. With the values between
-  // the steps of all experts of a token, which the CPU keeps (cpu/experts.h).
+  // the steps of all experts of a token, which the CPU keeps (cpu/cpu.cc).
   const uint64_t logits = sizeof(float) * uint64_t{model.vocabulary()};
   const uint64_t experts = uint64_t{MostChosen(model.spec())} *
                            (model.spec().width + model.widest_expert()) * sizeof(float);

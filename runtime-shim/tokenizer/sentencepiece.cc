@@ -8,7 +8,7 @@
 
 #include "libshard/base/bytes.h"
 #include "libshard/base/files/space_mark.h"
-#include "libshard/base/text/byte_token.h"
+#include "libshard/base/text/byte_spelling.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack::runtime {

@@ -2,12 +2,11 @@
 
 #include <utility>
 
-#include "libshard/base/text/byte_token.h"
+#include "libshard/base/text/byte_spelling.h"
 #include "libshard/base/text/text.h"
+#include "libshard/base/text/utf8.h"
 #include "runtime-shim/tokenizer/bpe.h"
-#include "runtime-shim/tokenizer/character_bpe.h"
 #include "runtime-shim/tokenizer/sentencepiece.h"
-#include "runtime-shim/tokenizer/utf8.h"
 
 namespace moepack::runtime {
 namespace {
@@ -78,6 +77,23 @@ Result<std::unique_ptr<Tokenizer>> OpenTokenizer(const std::string& path,
       Cat(path, ": tokenizer.ggml.model: expected \"gpt2\", \"llama\" or \"gemma4\", found ",
           model ? Quoted(*model) : "nothing"),
       "give the ids of the text with --tokens"};
+}
+
+namespace {
+
+constexpr std::string_view kReplacement = "\uFFFD";
+
+}  // namespace
+
+std::string RepairUtf8(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const Character character = FirstCharacter(text);
+    out += character.is_utf8 ? text.substr(0, character.bytes) : kReplacement;
+    text.remove_prefix(character.bytes);
+  }
+  return out;
 }
 
 }  // namespace moepack::runtime

@@ -7,8 +7,6 @@
 
 #include "runtime-shim/executor/shapes.h"
 #include "runtime-shim/vulkan/device.h"
-#include "runtime-shim/vulkan/instance.h"
-#include "runtime-shim/vulkan/memory.h"
 #include "runtime-shim/vulkan/pipelines.h"
 #include "runtime-shim/vulkan/recorder.h"
 #include "runtime-shim/vulkan/status.h"

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "libshard/base/text/text.h"
+#include "runtime-shim/vulkan/device.h"
 #include "runtime-shim/vulkan/status.h"
-#include "runtime-shim/vulkan/structure.h"
 
 namespace moepack::runtime::vulkan {
 

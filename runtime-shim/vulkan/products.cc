@@ -1,15 +1,39 @@
 // MatMul and Embed: the operations that decode weights.
 #include <algorithm>
+#include <cstdint>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "libshard/base/text/text.h"
+#include "quant/grids/points.h"
 #include "runtime-shim/vulkan/call.h"
-#include "runtime-shim/vulkan/points.h"
 #include "runtime-shim/vulkan/vulkan_executor.h"
 
 namespace moepack::runtime::vulkan {
 namespace {
+
+// The code books that the shaders of some types read from a buffer (shaders/grid_points.glsl).
+
+struct Book {
+  std::string_view format;
+  std::span<const uint16_t> points;
+};
+
+// The points of quant/grids/points.h for a type, by quant::Format::name, an even number of them;
+// empty for types without any.
+std::span<const uint16_t> PointsOf(std::string_view format) {
+  static const Book kBooks[] = {
+      {"iq1_s", quant::kIq1Points},      {"iq1_m", quant::kIq1Points},
+      {"iq2_xxs", quant::kIq2XxsPoints}, {"iq2_xs", quant::kIq2XsPoints},
+      {"iq2_s", quant::kIq2SPoints},     {"iq3_xxs", quant::kIq3XxsPoints},
+      {"iq3_s", quant::kIq3SPoints},
+  };
+  for (const Book& book : kBooks) {
+    if (book.format == format) return book.points;
+  }
+  return {};
+}
 
 // shaders/mat_vec.comp and mat_mul.comp: rows of weights and tokens per workgroup.
 struct Tile {

@@ -1,8 +1,8 @@
 #include "runtime-shim/vulkan/recorder.h"
 
+#include "runtime-shim/vulkan/device.h"
 #include "runtime-shim/vulkan/shaders.h"
 #include "runtime-shim/vulkan/status.h"
-#include "runtime-shim/vulkan/structure.h"
 
 namespace moepack::runtime::vulkan {
 namespace {

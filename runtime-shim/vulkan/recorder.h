@@ -11,7 +11,6 @@
 
 #include "libshard/base/result.h"
 #include "runtime-shim/vulkan/device.h"
-#include "runtime-shim/vulkan/memory.h"
 
 namespace moepack::runtime::vulkan {
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "runtime-shim/executor/executor_kind.h"
+#include "runtime-shim/executor/executor.h"
 #include "runtime-shim/vulkan/core.h"
 
 namespace moepack::runtime::vulkan {

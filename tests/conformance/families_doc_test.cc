@@ -9,7 +9,7 @@
 
 #include "fixtures/generator.h"
 #include "libshard/base/text/text.h"
-#include "libshard/convert/converter.h"
+#include "libshard/convert/gguf_model.h"
 #include "libshard/model/config.h"
 #include "libshard/model/family.h"
 #include "libshard/model/family_find.h"

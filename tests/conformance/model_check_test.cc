@@ -11,7 +11,7 @@
 
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
-#include "libshard/convert/converter.h"
+#include "libshard/convert/gguf_model.h"
 #include "libshard/model/family_find.h"
 #include "tests/conformance/real_files.h"
 #include "tests/libshard/model/model_for_test.h"

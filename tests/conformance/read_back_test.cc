@@ -1,6 +1,6 @@
 // Whatever a writer accepts, its reader accepts: random plans, models, names and metadata through
 // every writer and back; whatever is refused is refused before a byte is written.
-#include "libshard/pack/read_back.h"
+#include "manifest/document/read_back.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,11 +18,11 @@
 #include "libshard/base/text/utf8.h"
 #include "libshard/format/gguf.h"
 #include "libshard/format/safetensors.h"
+#include "libshard/pack/check_outputs.h"
 #include "libshard/plan/plan.h"
 #include "libshard/stats/statistics_file.h"
 #include "manifest/document/manifest.h"
 #include "manifest/document/node_record.h"
-#include "manifest/document/read_back.h"
 #include "tests/fuzz/mutation.h"
 #include "tests/libshard/model/model_for_test.h"
 #include "tests/libshard/stats/sample.h"

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "fixtures/generator.h"
-#include "libshard/convert/converter.h"
+#include "libshard/convert/gguf_model.h"
 #include "libshard/graph/model_spec.h"
 #include "libshard/model/config_fields.h"
 #include "libshard/model/family_find.h"

@@ -4,7 +4,7 @@
 #include <random>
 #include <set>
 
-#include "libshard/base/text/byte_alphabet.h"
+#include "libshard/base/text/byte_spelling.h"
 #include "libshard/base/text/text.h"
 #include "libshard/convert/tokenizers/tokenizer.h"
 

@@ -4,7 +4,6 @@
 #include <cassert>
 #include <numeric>
 
-#include "libshard/base/text/plain_text.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/utf8.h"
 

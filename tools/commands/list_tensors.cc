@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "libshard/base/text/plain_text.h"
+#include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 #include "libshard/check/model_check.h"
 #include "libshard/check/promised_model.h"
-#include "libshard/convert/converter.h"
+#include "libshard/convert/gguf_model.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"

@@ -7,7 +7,7 @@
 #include "libshard/base/files/not_fetched.h"
 #include "libshard/base/text/text.h"
 #include "libshard/pack/refit_tensors.h"
-#include "libshard/plan/placement_learning.h"
+#include "libshard/plan/placement.h"
 #include "manifest/document/manifest.h"
 #include "manifest/write/bundle.h"
 #include "manifest/write/output_path.h"

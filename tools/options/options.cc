@@ -10,7 +10,7 @@
 #include "libshard/base/text/suggest.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
-#include "libshard/plan/overlay_name.h"
+#include "libshard/plan/overlay_plan.h"
 #include "libshard/plan/partition.h"
 #include "manifest/node/open_node.h"
 #include "tools/base/output.h"

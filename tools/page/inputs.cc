@@ -9,7 +9,7 @@
 #include "libshard/base/files/file.h"
 #include "libshard/base/text/text.h"
 #include "libshard/import/import.h"
-#include "libshard/plan/plan_file.h"
+#include "libshard/plan/plan.h"
 #include "libshard/stats/statistics_file.h"
 #include "manifest/document/manifest_json.h"
 #include "runtime-shim/experiment/document.h"

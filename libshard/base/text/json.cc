@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "libshard/base/files/file.h"
-#include "libshard/base/probe_table.h"
-#include "libshard/base/text/plain_text.h"
+#include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
+#include "libshard/base/text_map.h"
 
 namespace moepack {
 namespace {

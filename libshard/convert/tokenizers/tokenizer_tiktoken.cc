@@ -7,7 +7,7 @@
 #include <string>
 
 #include "libshard/base/text/base64.h"
-#include "libshard/base/text/byte_alphabet.h"
+#include "libshard/base/text/byte_spelling.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text_map.h"
 #include "libshard/convert/tokenizers/tokenizer.h"

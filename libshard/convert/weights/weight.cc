@@ -3,11 +3,10 @@
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
+#include "libshard/convert/weights/weight_fp4.h"
 #include "libshard/convert/weights/weight_fp8.h"
 #include "libshard/convert/weights/weight_gptq.h"
 #include "libshard/convert/weights/weight_int4.h"
-#include "libshard/convert/weights/weight_mxfp4.h"
-#include "libshard/convert/weights/weight_nvfp4.h"
 #include "libshard/model/family.h"
 
 namespace moepack {

@@ -4,7 +4,6 @@
 
 #include "libshard/base/bytes.h"
 #include "libshard/base/text/text.h"
-#include "libshard/convert/weights/weight_bits.h"
 #include "libshard/convert/weights/weight_scales.h"
 
 namespace moepack {

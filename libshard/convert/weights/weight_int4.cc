@@ -7,7 +7,6 @@
 #include "libshard/base/bytes.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/text/text.h"
-#include "libshard/convert/weights/weight_bits.h"
 #include "libshard/convert/weights/weight_scales.h"
 #include "quant/nibbles/nibble_pairs.h"
 

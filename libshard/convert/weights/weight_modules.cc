@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "libshard/base/probe_table.h"
 #include "libshard/base/text/text.h"
+#include "libshard/base/text_map.h"
 
 namespace moepack {
 namespace {

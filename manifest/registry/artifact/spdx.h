@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/convert/license.h"
+#include "libshard/convert/model_card.h"
 
 namespace moepack::registry {
 

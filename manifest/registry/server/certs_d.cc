@@ -6,7 +6,7 @@
 
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
-#include "libshard/base/text/plain_text.h"
+#include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack::registry {

@@ -7,7 +7,7 @@
 #include "libshard/base/files/not_fetched.h"
 #include "libshard/base/text/base64.h"
 #include "libshard/base/text/json.h"
-#include "libshard/base/text/plain_text.h"
+#include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 #include "libshard/remote/http/http_settings.h"
 #include "manifest/registry/server/credential_helper.h"

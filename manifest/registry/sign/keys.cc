@@ -14,7 +14,7 @@
 #include <optional>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/text/plain_text.h"
+#include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack::registry {

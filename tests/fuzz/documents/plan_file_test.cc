@@ -1,10 +1,9 @@
 // PlanFileFromJson: all of plan.json where the model is not at hand, with what is expected of the
 // plan, the machines that it is placed on, its stages and types.
-#include "libshard/plan/plan_file.h"
-
 #include <nlohmann/json.hpp>
 
 #include "fixtures/temp_dir.h"
+#include "libshard/plan/plan.h"
 #include "tests/fuzz/target.h"
 
 namespace plan_file_target {

@@ -5,7 +5,7 @@
 
 #include "fixtures/generator.h"
 #include "libshard/check/model_check.h"
-#include "libshard/check/promised_tensors.h"
+#include "libshard/check/promised_model.h"
 #include "libshard/model/family_find.h"
 #include "tests/fuzz/target.h"
 

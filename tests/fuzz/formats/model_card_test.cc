@@ -4,8 +4,6 @@
 #include "libshard/base/files/memory_tree.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
-#include "libshard/convert/general_keys.h"
-#include "libshard/convert/license.h"
 #include "tests/fuzz/target.h"
 
 namespace model_card_target {

@@ -1,7 +1,6 @@
 // ParseSentencePieces, given arbitrary bytes as tokenizer.model.
-#include "libshard/convert/tokenizers/sentencepiece.h"
-
 #include "fixtures/tokenizer_model.h"
+#include "libshard/convert/tokenizers/tokenizer_spm.h"
 #include "tests/fuzz/target.h"
 
 namespace sentencepiece_target {

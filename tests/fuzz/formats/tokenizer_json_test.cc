@@ -1,7 +1,7 @@
 // ParseTokenizerJson and the search for a pre-tokenizer in its document.
 #include <nlohmann/json.hpp>
 
-#include "libshard/convert/tokenizers/pre_tokenizer.h"
+#include "libshard/convert/tokenizers/tokenizer_bpe.h"
 #include "libshard/convert/tokenizers/tokenizer_files.h"
 #include "tests/fuzz/target.h"
 

@@ -8,7 +8,7 @@
 
 #include "fixtures/generator.h"
 #include "fixtures/layout.h"
-#include "libshard/convert/converter.h"
+#include "libshard/convert/gguf_model.h"
 
 namespace moepack {
 

@@ -7,7 +7,6 @@
 #include "fixtures/gguf_writer.h"
 #include "fixtures/temp_dir.h"
 #include "libshard/base/text/text.h"
-#include "libshard/convert/converter.h"
 #include "libshard/format/gguf.h"
 
 namespace moepack {

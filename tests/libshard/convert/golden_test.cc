@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <set>
 
-#include "libshard/convert/general_keys.h"
 #include "libshard/convert/gguf_model.h"
+#include "libshard/convert/model_card.h"
 #include "libshard/recipe/recipe.h"
 #include "tests/libshard/convert/golden_cases.h"
 #include "tests/libshard/convert/golden_listing.h"

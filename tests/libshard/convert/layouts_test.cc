@@ -11,7 +11,7 @@
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
 #include "libshard/base/text/text.h"
-#include "libshard/convert/converter.h"
+#include "libshard/convert/gguf_model.h"
 #include "libshard/format/gguf_key_types.h"
 #include "tests/libshard/convert/convertible_layouts.h"
 #include "tests/libshard/pack/tensor_bytes.h"

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "tests/libshard/import/imported.h"
 #include "tests/libshard/import/trace_files.h"
 
 namespace moepack {
@@ -76,5 +77,119 @@ TEST_F(RouteTraces, MissingFilesAndDirectoriesAreRefused) {
   EXPECT_EQ(folder.error().message, dir_.path().string() + ": expected a trace, found a directory");
 }
 
+TEST(TraceScores, GatesAndSessionsAreThoseOfTheProfile) {
+  ImportOptions options = ForTiny();
+  options.basis = ScoreBasis::kGateMass;
+  const ExpertScores trace = Imported("route-trace.csv", options);
+  const ExpertScores profile = Imported("profile.json", options);
+  ASSERT_EQ(trace.sessions.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(trace.sessions[i].name, profile.sessions[i].name);
+    EXPECT_EQ(trace.sessions[i].bucket, profile.sessions[i].bucket);
+    EXPECT_EQ(trace.sessions[i].tokens, profile.sessions[i].tokens);
+    EXPECT_EQ(trace.sessions[i].scores, profile.sessions[i].scores);
+  }
+  EXPECT_EQ(trace.co_selection, profile.co_selection);
+}
+
+TEST(TraceScores, CountsAreThoseOfTheProfile) {
+  ImportOptions options = ForTiny();
+  options.basis = ScoreBasis::kCount;
+  const ExpertScores trace = Imported("route-trace.csv", options);
+  EXPECT_EQ(trace.basis, ScoreBasis::kCount);
+  EXPECT_EQ(SumOfScores(trace), ProfiledCounts());
+}
+
+TEST(TraceScores, ABasisThatTheTraceLacksIsRefused) {
+  ImportOptions options = ForTiny();
+  options.basis = ScoreBasis::kWeightedNorm;
+  const Error norms = ImportError(FixtureBytes("route-trace.csv"), options);
+  EXPECT_EQ(norms.code, Code::kInvalidArgument);
+  EXPECT_EQ(norms.message, "in: scores: expected reap, found only count and gate");
+  options.basis = ScoreBasis::kGateMass;
+  options.model = {{0, 4, 2}, {1, 4, 2}};
+  EXPECT_EQ(ImportError("0,0\n0,1\n1,0\n1,1\n0,1\n0,2\n1,0\n1,3\n", options).message,
+            "in: scores: expected gate, found only count");
+}
+
+TEST(TraceScores, ATraceOfAnotherModelIsRefused) {
+  ImportOptions options = ForTiny();
+  options.model.pop_back();
+  EXPECT_EQ(ImportError(FixtureBytes("route-trace.csv"), options).code, Code::kMismatch);
+}
+
+class TraceWriting : public TraceFiles {
+ protected:
+  TraceHeader Header() const {
+    TraceHeader header;
+    header.model = "My Model\n# turn=9";
+    header.architecture = "qwen3moe";
+    header.layer_count = 4;
+    header.layers = {{1, 8, 2}, {3, 4, 2}};
+    header.expert_bytes = {100, 200};
+    header.turns = {{"a b.txt", "code"}, {"\"c\"", ""}};
+    return header;
+  }
+  std::string path() const { return (dir_ / "t").string(); }
+};
+
+TEST_F(TraceWriting, ReadsBackWhatWasWritten) {
+  auto writer = TraceWriter::Create(path(), Header());
+  ASSERT_TRUE(writer);
+  const std::vector<uint32_t> first = {7, 2}, second = {3, 0};
+  const std::vector<float> gates = {0.9f, 0.1f};
+  writer->Add({0, Phase::kPrefill, 0}, 1, first, gates);
+  writer->Add({0, Phase::kPrefill, 0}, 3, second, gates);
+  writer->Add({0, Phase::kDecode, 1}, 1, first, gates);
+  writer->Add({1, Phase::kPrefill, 0}, 3, second, gates);
+  EXPECT_EQ(writer->choices(), 8u);
+  EXPECT_FALSE(std::filesystem::exists(path())) << "the file appears only when it is complete";
+  ASSERT_TRUE(writer->Finish());
+
+  const auto trace = ReadRouteTrace(path(), {});
+  ASSERT_TRUE(trace) << trace.error().message;
+  EXPECT_EQ(trace->model, "My_Model\\x0a#_turn=9");
+  EXPECT_EQ(trace->turns, Header().turns);
+  EXPECT_THAT(trace->steps,
+              ElementsAre(TraceStep{0, Phase::kPrefill, 0}, TraceStep{0, Phase::kDecode, 1},
+                          TraceStep{1, Phase::kPrefill, 0}));
+  ASSERT_EQ(trace->layers.size(), 2u);
+  EXPECT_EQ(trace->layers[0].shape, (MoeLayerShape{1, 8, 2}));
+  EXPECT_EQ(trace->layers[1].shape, (MoeLayerShape{3, 4, 2}));
+  EXPECT_EQ(trace->layers[1].expert_bytes, 200u);
+  EXPECT_THAT(trace->layers[0].weights, ElementsAre(0.9f, 0.1f, 0.9f, 0.1f));
+}
+
+TEST_F(TraceWriting, WritesTheNineColumnsOfTheFormat) {
+  auto writer = TraceWriter::Create(path(), Header());
+  ASSERT_TRUE(writer);
+  writer->Add({1, Phase::kDecode, 12}, 3, std::vector<uint32_t>{2}, std::vector<float>{0.5f});
+  ASSERT_TRUE(writer->Finish());
+  EXPECT_EQ(fixtures::ReadFile(path()),
+            "# route_trace v1\n"
+            "# model=My_Model\\x0a#_turn=9 arch=qwen3moe n_layer=4 n_expert=8 n_expert_used=2\n"
+            "# layer=1 expert_bytes=100 dense_bytes=0 experts=8\n"
+            "# layer=3 expert_bytes=200 dense_bytes=0 experts=4\n"
+            "# turn=0 {\"session\":\"a b.txt\",\"bucket\":\"code\"}\n"
+            "# turn=1 {\"session\":\"\\\"c\\\"\",\"bucket\":\"\"}\n"
+            "turn,phase,step,layer,slot,expert,weight,residency,expert_bytes\n"
+            "1,1,12,3,0,2,0.5,1,0\n");
+}
+
+TEST_F(TraceWriting, LeavesNothingBehindUnlessFinished) {
+  { auto writer = TraceWriter::Create(path(), Header()); }
+  EXPECT_TRUE(std::filesystem::is_empty(dir_.path()));
+}
+
+TEST_F(TraceWriting, RefusesNamesThatAreNotUtf8) {
+  TraceHeader header = Header();
+  header.turns[1].bucket = "\xff";
+  const auto writer = TraceWriter::Create(path(), header);
+  ASSERT_FALSE(writer);
+  EXPECT_EQ(writer.error().message,
+            path() + ": session \"\\\"c\\\"\": expected UTF-8, found other bytes");
+}
+
 }  // namespace
+
 }  // namespace moepack

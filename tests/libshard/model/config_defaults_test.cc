@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "libshard/convert/converter.h"
+#include "libshard/convert/gguf_model.h"
 #include "libshard/model/layer_fields.h"
 
 namespace moepack {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "libshard/convert/converter.h"
+#include "libshard/convert/gguf_model.h"
 
 namespace moepack {
 namespace {

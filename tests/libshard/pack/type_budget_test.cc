@@ -1,14 +1,129 @@
 #include "libshard/pack/type_budget.h"
 
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
+#include <memory>
 
+#include "libshard/base/files/memory_tree.h"
 #include "libshard/base/text/text.h"
 #include "libshard/recipe/recipe_types.h"
 
 namespace moepack {
 namespace {
+
+// Two columns everywhere, F32, in memory.
+class ResidualSharesOf : public ::testing::Test {
+ protected:
+  ResidualSharesOf() {
+    typed_.imatrix.emplace();
+    typed_.model.metadata.Set("general.architecture", GgufValue::String("x"));
+    typed_.model.metadata.Set("x.expert_used_count", GgufValue::U32(2));
+    Add("token_embd.weight", {2, 2}, {1, 2, 2, 1}, {});  // 5 on average
+  }
+
+  GgufTensor& Add(const std::string& name, std::vector<uint64_t> shape,
+                  const std::vector<float>& values, std::vector<float> means) {
+    std::string bytes(values.size() * sizeof(float), '\0');
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    const auto file = static_cast<uint32_t>(sources_.size());
+    GgufTensor tensor;
+    tensor.name = name;
+    tensor.shape = std::move(shape);
+    tensor.stored = tensor.type = quant::FindFormat("f32");
+    tensor.sources = {{file, 0, bytes.size(), 0}};
+    sources_.push_back(std::make_shared<MemorySource>(name, std::move(bytes)));
+    if (name.starts_with("blk.")) tensor.layer = static_cast<uint32_t>(name[4] - '0');
+    if (name.find("_exps") != name.npos) tensor.part = Part::kExpert;
+    if (!means.empty()) {
+      auto importance = std::make_shared<Importance>();
+      importance->row_values = 2;
+      importance->values = std::move(means);
+      tensor.importance = std::move(importance);
+    }
+    typed_.model.tensors.push_back(std::move(tensor));
+    return typed_.model.tensors.back();
+  }
+
+  // Attention adds 4 x (1 + 4) = 20 to the layer's stream: rows (1, 0) and (0, 2), inputs of 4.
+  void AddAttention(const std::string& block) {
+    Add(block + "attn_output.weight", {2, 2}, {1, 0, 0, 2}, {4, 4});
+  }
+  // Expert 0 has three tokens and an energy of 2 x 8, expert 1 has one and 2 x 24; two are chosen.
+  void AddExperts(const std::string& block) {
+    const std::string name = block + "ffn_down_exps.weight";
+    Add(name, {2, 2, 2}, {2, 0, 0, 2, 2, 0, 0, 2}, {2, 2, 6, 6});
+    typed_.imatrix->entries[name] = {{6, 6, 6, 6}, {3, 1}};
+  }
+  ResidualShares Measured() {
+    const auto shares = MeasureResidualShares(typed_, sources_, 64);
+    EXPECT_TRUE(shares) << (shares ? "" : shares.error().message);
+    return shares ? *shares : ResidualShares();
+  }
+
+  TypedGguf typed_;
+  std::vector<ByteSourcePtr> sources_;
+};
+
+TEST_F(ResidualSharesOf, EveryBlockAddsToTheResidualStream) {
+  AddAttention("blk.0.");
+  AddExperts("blk.0.");
+  AddAttention("blk.1.");
+  const ResidualShares shares = Measured();
+  ASSERT_EQ(shares.size(), 2u);
+  // Rows of the experts have 8, 8, 24, 24, weighted by three and one tokens: 12. Twice that, by two
+  // equal gates: 12.
+  EXPECT_DOUBLE_EQ(shares.at(0).attention, 20.0 / 25);
+  EXPECT_DOUBLE_EQ(shares.at(0).experts, 12.0 / 37);
+  EXPECT_DOUBLE_EQ(shares.at(1).attention, 20.0 / 57);
+}
+
+TEST_F(ResidualSharesOf, SharedExpertsWriteTogetherWithTheRoutedOnes) {
+  AddExperts("blk.0.");
+  Add("blk.0.ffn_down_shexp.weight", {2, 2}, {1, 0, 0, 1}, {4, 4});
+  const ResidualShares shares = Measured();
+  EXPECT_DOUBLE_EQ(shares.at(0).experts, 12.0 / 25);
+  EXPECT_DOUBLE_EQ(shares.at(0).shared, 8.0 / 25);
+}
+
+TEST_F(ResidualSharesOf, TakeFactorsOfTheModelIntoAccount) {
+  AddAttention("blk.0.");
+  typed_.model.metadata.Set("x.embedding_scale", GgufValue::F32(2));
+  typed_.model.metadata.Set("x.residual_scale", GgufValue::F32(0.5f));
+  EXPECT_DOUBLE_EQ(Measured().at(0).attention, 5.0 / 25);
+}
+
+TEST_F(ResidualSharesOf, AreUnknownWithoutMomentsOfEveryBlock) {
+  AddAttention("blk.0.");
+  AddExperts("blk.0.");
+  typed_.model.tensors.back().importance = nullptr;
+  EXPECT_TRUE(Measured().empty());
+  typed_.imatrix.reset();
+  EXPECT_TRUE(Measured().empty());
+}
+
+TEST_F(ResidualSharesOf, GiveEveryMatrixTheShareOfItsBlock) {
+  const ResidualShares shares = {{1, {0.5, 0.25, 0.125}}};
+  const auto share = [&](const std::string& name) {
+    return ShareOf(shares, Add(name, {1, 2}, {1, 1}, {}));
+  };
+  EXPECT_EQ(share("blk.1.attn_q.weight"), 0.5);
+  EXPECT_EQ(share("blk.1.ffn_gate_exps.weight"), 0.25);
+  EXPECT_EQ(share("blk.1.ffn_up_shexp.weight"), 0.125);
+  EXPECT_EQ(share("blk.1.ffn_gate.weight"), 0.125);
+  EXPECT_EQ(share("blk.2.attn_q.weight"), 1);
+  EXPECT_EQ(share("output.weight"), 1);
+}
+
+TEST_F(ResidualSharesOf, WeightsThatAreNotFiniteAreRefusedByName) {
+  Add("blk.0.attn_output.weight", {1, 2}, {1, std::stof("nan")}, {1, 1});
+  const auto shares = MeasureResidualShares(typed_, sources_, 64);
+  ASSERT_FALSE(shares);
+  EXPECT_EQ(shares.error().message,
+            "blk.0.attn_output.weight: row 0: expected finite values, found nan");
+}
 
 constexpr const char* kTiny = MOEPACK_SOURCE_DIR "/fixtures/tiny-moe";
 
@@ -121,4 +236,5 @@ TEST_F(TypeBudgets, TooFewBytesAreRefusedWithTheRequiredMinimum) {
 }
 
 }  // namespace
+
 }  // namespace moepack

@@ -3,6 +3,7 @@
 
 #include "libshard/plan/plan.h"
 #include "tests/libshard/model/model_for_test.h"
+#include "tests/libshard/plan/plan_sample.h"
 
 namespace moepack {
 namespace {
@@ -114,5 +115,127 @@ TEST(CheckPlan, RefusesFewerEligibleExpertsThanAKnownTopK) {
   EXPECT_EQ(Broken(plan), "accepted");
 }
 
+using ::testing::Contains;
+using ::testing::EndsWith;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class PlanWarningsTest : public PlanFromFiles {};
+
+std::vector<std::string> WarningsOf(const MoeModel& model, const PlanOptions& options) {
+  return PlanWarnings(model, MakePlan(model, options).value(), &options);
+}
+
+TEST_F(PlanWarningsTest, WarnsOfNothingWhenGroupsAreLargeAndEven) {
+  EXPECT_THAT(WarningsOf(ModelForTest().Layers(2, 64, 2).Build(), Groups(4)), IsEmpty());
+}
+
+TEST_F(PlanWarningsTest, WarnsOfGroupsBelowAQuarterOrEightTimesTopK) {
+  const auto small = WarningsOf(ModelForTest().Layers(1, 128, 1).Build(), Groups(8));
+  EXPECT_THAT(small, Contains(HasSubstr("group 0 may pick from 16 of 128 in layer 0")));
+  EXPECT_THAT(small, Not(Contains(HasSubstr("8 times"))));
+  const auto few = WarningsOf(ModelForTest().Layers(1, 64, 8).Build(), Groups(2));
+  EXPECT_THAT(few, Contains(HasSubstr("below 8 times the experts per token")));
+  EXPECT_THAT(few, Not(Contains(HasSubstr("quarter"))));
+}
+
+TEST_F(PlanWarningsTest, WarnsOfExpertsOnNoNodeUnlessTheOverlayHasThem) {
+  const MoeModel model = ModelForTest().Layers(1, 8, 2).Build();
+  PlanOptions options = Groups(2, Explicit(R"({"groups": [{"*": "0-2"}, {"*": "3-5"}]})"));
+  EXPECT_THAT(WarningsOf(model, options),
+              Contains(HasSubstr("remainder: 2 experts in 1 layer are on no node")));
+  options.overlay_file = Overlay(R"({"version": "v1", "layers": {"*": "6-7"}})");
+  EXPECT_THAT(WarningsOf(model, options), Not(Contains(HasSubstr("remainder"))));
+}
+
+TEST_F(PlanWarningsTest, WarnsOfTheCostOfFill) {
+  const auto warnings = WarningsOf(ModelForTest().Layers(3, 16, 2, 1'000'000).Build(), Groups(3));
+  EXPECT_THAT(warnings, Contains(HasSubstr("repeats 6 experts and costs 6.00 MB")));
+  const auto unknown = WarningsOf(ModelForTest().Layers(3, 16, 2, 0).Build(), Groups(3));
+  EXPECT_THAT(unknown, Contains(HasSubstr("repeats 6 experts; --no-uniform")));
+}
+
+TEST_F(PlanWarningsTest, RecommendsNoUniformOnlyWhereItHelps) {
+  const MoeModel model = ModelForTest().Layers(3, 16, 2, 1'000'000).Build();
+  PlanOptions options = Groups(3);
+  EXPECT_THAT(WarningsOf(model, options),
+              Contains(HasSubstr("6.00 MB in the types of the source; --no-uniform")));
+  EXPECT_THAT(PlanWarnings(model, MakePlan(model, options).value(), nullptr),
+              Contains(EndsWith("6.00 MB in the types of the source")))
+      << "a plan from a file or for machines";
+  options.eligible = 8;  // which excludes --no-uniform
+  EXPECT_THAT(WarningsOf(model, options), Not(Contains(HasSubstr("--no-uniform"))));
+  // Without fill, group 1 would have no experts.
+  const PlanOptions empty = Groups(2, Explicit(R"({"groups": [{"*": "0-15"}, {"*": ""}]})"));
+  EXPECT_THAT(WarningsOf(model, empty), Contains(HasSubstr("fill: ")));
+  EXPECT_THAT(WarningsOf(model, empty), Not(Contains(HasSubstr("--no-uniform"))));
+}
+
+TEST_F(PlanWarningsTest, WarnsOfLayersAndEligibleSetsThatDiffer) {
+  const MoeModel model =
+      ModelForTest().Layer({0, 32, 2, 10, false}).Layer({1, 40, 2, 10, false}).Build();
+  PlanOptions options = Groups(2);
+  EXPECT_THAT(WarningsOf(model, options),
+              Contains(HasSubstr("number of experts: 32 in layer 0, 40 in layer 1")));
+  options.uniform = false;
+  EXPECT_THAT(WarningsOf(model, options), Contains(HasSubstr("number of eligible experts")));
+}
+
+TEST_F(PlanWarningsTest, DoesNotWarnOfUnequalNodesWithEqualLayers) {
+  PlanOptions options = Groups(3);
+  options.uniform = false;  // 6, 5 and 5 experts in every layer
+  const auto warnings = WarningsOf(ModelForTest().Layers(3, 16, 2).Build(), options);
+  EXPECT_THAT(warnings, Not(Contains(HasSubstr("number of eligible experts"))));
+}
+
+TEST_F(PlanWarningsTest, WarnsOfNodesThatNoSessionWouldChoose) {
+  const MoeModel model = ModelForTest().Layers(2, 64, 2).Build();
+  Plan plan = MakePlan(model, Groups(4)).value();
+  plan.expectation.emplace();
+  plan.expectation->held_out = 24;
+  plan.expectation->overall.sessions = 24;
+  plan.expectation->groups.resize(4);
+  plan.expectation->groups[0].sessions = 24;
+  EXPECT_THAT(PlanWarnings(model, plan, nullptr),
+              testing::ElementsAre("idle: none of the 24 held-out sessions would go to nodes 1-3, "
+                                   "because another node holds more of what each of them uses; use "
+                                   "fewer nodes, or nodes of one size"));
+  plan.expectation->groups[1].sessions = plan.expectation->groups[2].sessions = 1;
+  EXPECT_THAT(PlanWarnings(model, plan, nullptr),
+              testing::ElementsAre(HasSubstr(" would go to node 3, ")));
+  plan.expectation->groups[3].sessions = 1;
+  EXPECT_THAT(PlanWarnings(model, plan, nullptr), IsEmpty());
+}
+
+TEST_F(PlanWarningsTest, DoesNotWarnOfIdleNodesWithFewerSessionsThanNodes) {
+  const MoeModel model = ModelForTest().Layers(2, 64, 2).Build();
+  Plan plan = MakePlan(model, Groups(4)).value();
+  plan.expectation.emplace();
+  plan.expectation->held_out = plan.expectation->overall.sessions = 3;
+  plan.expectation->groups.resize(4);
+  plan.expectation->groups[0].sessions = 3;
+  EXPECT_THAT(PlanWarnings(model, plan, nullptr), IsEmpty());
+}
+
+TEST_F(PlanWarningsTest, WarnsWhenRoutingGroupsAreCut) {
+  ModelConfig config;
+  config.routing.groups = 4;
+  config.routing.groups_used = 2;
+  const MoeModel model = ModelForTest(config).Layers(2, 32, 2).Build();
+  EXPECT_THAT(WarningsOf(model, Groups(2)), Not(Contains(HasSubstr("routing groups"))));
+  const auto cut = WarningsOf(model, Groups(2, "modulo"));
+  EXPECT_THAT(cut,
+              Contains(HasSubstr("first picks 2 of 4 groups of experts, and 4 of 4 eligible")));
+}
+
+TEST_F(PlanWarningsTest, WarnsOfHashRoutingTables) {
+  TensorRule table;
+  table.part = Part::kRouter;
+  table.holds_expert_ids = true;
+  const MoeModel model = ModelForTest().Layers(1, 32, 2).Tensor(table, {}, "I64", {100, 2}).Build();
+  EXPECT_THAT(WarningsOf(model, Groups(2)), Contains(HasSubstr("hash routing: 1 tables")));
+}
+
 }  // namespace
+
 }  // namespace moepack

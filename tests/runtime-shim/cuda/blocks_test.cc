@@ -11,12 +11,8 @@
 
 #include "quant/format.h"
 #include "runtime-shim/cuda/blocks_32.h"
-#include "runtime-shim/cuda/blocks_fp4.h"
-#include "runtime-shim/cuda/blocks_iq1.h"
-#include "runtime-shim/cuda/blocks_iq2.h"
-#include "runtime-shim/cuda/blocks_iq3.h"
+#include "runtime-shim/cuda/blocks_grids.h"
 #include "runtime-shim/cuda/blocks_k.h"
-#include "runtime-shim/cuda/blocks_k23.h"
 #include "runtime-shim/cuda/blocks_ternary.h"
 #include "tests/quant/golden_cases.h"
 

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime-shim/executor/expert_batch.h"
+#include "runtime-shim/executor/executor.h"
 #include "tests/runtime-shim/executor/desk.h"
 
 namespace moepack::runtime {

@@ -5,8 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "runtime-shim/gradient/batch.h"
-
 namespace moepack::runtime {
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include "fixtures/gguf_writer.h"
 #include "fixtures/temp_dir.h"
-#include "libshard/convert/converter.h"
+#include "libshard/convert/gguf_model.h"
 #include "tests/runtime-shim/load/sample.h"
 
 namespace moepack::runtime {

@@ -1,7 +1,7 @@
 // Distributions of both formats: what is loaded from them equals the checkpoint.
 #include <gmock/gmock.h>
 
-#include "libshard/convert/converter.h"
+#include "libshard/convert/gguf_model.h"
 #include "manifest/node/assemble.h"
 #include "tests/libshard/convert/golden_listing.h"
 #include "tests/runtime-shim/load/sample.h"

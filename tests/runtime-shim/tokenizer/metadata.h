@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "libshard/base/text/byte_alphabet.h"
+#include "libshard/base/text/byte_spelling.h"
 #include "libshard/convert/tokenizers/tokenizer.h"
 #include "libshard/format/gguf_metadata.h"
 

@@ -2,7 +2,6 @@
 
 #include "libshard/base/text/text.h"
 #include "libshard/pack/model_damage.h"
-#include "libshard/pack/type_damage.h"
 #include "libshard/plan/partition.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"

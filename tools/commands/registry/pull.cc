@@ -7,7 +7,7 @@
 #include "libshard/base/files/not_fetched.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
-#include "libshard/plan/overlay_name.h"
+#include "libshard/plan/overlay_plan.h"
 #include "manifest/node/assemble.h"
 #include "manifest/registry/pull_selection.h"
 #include "manifest/registry/sign/key_files.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "libshard/base/text/json.h"
-#include "libshard/recipe/type_list.h"
+#include "libshard/recipe/recipe_types.h"
 
 namespace moepack::cli {
 

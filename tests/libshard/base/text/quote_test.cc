@@ -4,6 +4,8 @@
 
 #include <array>
 #include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
 
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
@@ -98,5 +100,29 @@ TEST(Quote, MarkdownCodeCannotBeEndedByItsText) {
   EXPECT_EQ(MarkdownCode("a`b|c``"), R"(``` a`b\|c`` ```)");
 }
 
+TEST(PlainText, IsWhatNamesAreMadeOf) {
+  EXPECT_TRUE(IsPlainText(""));
+  EXPECT_TRUE(IsPlainText("model.layers.0.mlp.experts.7.up_proj.weight"));
+  EXPECT_TRUE(IsPlainText("[2, 3] ~'<&>/$`%"));
+}
+
+TEST(PlainText, IsNotWhatAnOutputEscapes) {
+  for (const char* text : {"\x1b", "a\x7f", "\t", "a\n", "\u00e9", "\u202e", "\x9b", "a\"", "\\",
+                           "::error::x", " ::x", "a ##[error]x"}) {
+    EXPECT_FALSE(IsPlainText(text)) << text;
+  }
+}
+
+TEST(PlainText, NeedsNoEscape) {
+  for (int byte = 0; byte < 256; ++byte) {
+    const std::string text(3, static_cast<char>(byte));
+    if (!IsPlainText(text)) continue;
+    EXPECT_EQ(Shown(text), text) << byte;
+    EXPECT_EQ(nlohmann::json(text).dump(), '"' + text + '"') << byte;
+    EXPECT_EQ(CountCharacters(text), text.size()) << byte;
+  }
+}
+
 }  // namespace
+
 }  // namespace moepack
