@@ -6,7 +6,7 @@
 
 #include "libshard/base/bytes.h"
 #include "libshard/base/digest.h"
-#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/files/lfs_pointer.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/address.h"
 #include "libshard/base/text/expert_ids.h"
 #include "libshard/base/text/text.h"
 #include "libshard/convert/model_card.h"

@@ -23,7 +23,7 @@ struct RemoteOptions {
   std::function<void(const std::string&)> warn = [](const std::string&) {};
 };
 
-// REQUIRES: IsAddress(source) (libshard/base/files/not_fetched.h). Source::named has no secrets.
+// REQUIRES: IsAddress(source) (libshard/remote/scheme.h). Source::named has no secrets.
 // Errors are those of the trees.
 Result<Source> OpenAddress(const std::string& source, const RemoteOptions& options);
 // How many bytes of the tree's files came from the cache; 0 for a tree on this machine.

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 
-#include "libshard/base/files/not_fetched.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
+#include "libshard/remote/scheme.h"
 #include "manifest/document/damaged.h"
 #include "manifest/registry/artifact/any_manifest.h"
 #include "manifest/registry/artifact/describe_set.h"
@@ -243,7 +243,7 @@ Result<Added> CopyBlob(const Ends& ends, const CopyPlan& copy, const StorePlan::
 
 // Nothing is written into a distribution.
 Status CheckApart(const Reference& from, const Reference& to) {
-  const bool local = from.kind == Kind::kFiles && !IsAddress(from.place);
+  const bool local = from.kind == Kind::kFiles && !remote::IsAddress(from.place);
   if (!local || to.kind != Kind::kLayout) return Ok();
   return manifest::CheckOutsideDistribution(to.place, from.place);
 }

@@ -4,9 +4,10 @@
 #include <utility>
 
 #include "libshard/base/files/local_tree.h"
-#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/address.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
+#include "libshard/remote/scheme.h"
 #include "manifest/document/manifest.h"
 #include "manifest/registry/store/file_store.h"
 #include "manifest/registry/store/oci_layout.h"
@@ -53,7 +54,7 @@ Error NoDistribution(const std::string& place, bool is_layout) {
 }
 
 Result<StorePtr> OpenFiles(const std::string& place, const StoreAccess& access) {
-  if (IsAddress(place)) {
+  if (remote::IsAddress(place)) {
     SHARD_TRY(const Source source, remote::OpenAddress(place, access.remote));
     return Shared(FileStore::Open(source.tree));
   }
@@ -77,7 +78,7 @@ Result<std::shared_ptr<ServerStore>> OpenRegistry(const std::string& place,
 }
 
 Error ReadOnly(const Reference& reference) {
-  const bool local = reference.kind == Kind::kFiles && !IsAddress(reference.place);
+  const bool local = reference.kind == Kind::kFiles && !remote::IsAddress(reference.place);
   return {Code::kInvalidArgument,
           Cat("reference: expected layout:DIR[:tag] or oci://host/repository[:tag], found ",
               Quoted(WithoutSecrets(reference.place))),

@@ -118,6 +118,9 @@ TEST_F(CInterface, ErrorsHaveAStatusAndAText) {
   EXPECT_EQ(moepack_node_open(path().c_str(), &options_, &node_), MOEPACK_UNAVAILABLE);
   EXPECT_EQ(moepack_node_open("/no/such/place", nullptr, &node_), MOEPACK_NOT_FOUND);
   EXPECT_THAT(moepack_last_error(), HasSubstr("/no/such/place"));
+  EXPECT_EQ(moepack_node_open("hf://owner/name", nullptr, &node_), MOEPACK_NOT_FOUND);
+  EXPECT_THAT(moepack_last_error(), HasSubstr("hf://owner/name: no such file or directory"));
+  EXPECT_THAT(moepack_last_error(), HasSubstr("download it first"));
 }
 
 TEST_F(CInterface, ASessionStaysUsableAfterErrors) {

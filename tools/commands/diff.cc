@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/files/file.h"
-#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/address.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/files/descriptor.h"
-#include "libshard/base/files/not_fetched.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/files/descriptor.h"
-#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/address.h"
 #include "libshard/base/text/text.h"
 #include "libshard/pack/refit_tensors.h"
 #include "libshard/plan/placement.h"

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "libshard/base/files/local_tree.h"
-#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/address.h"
 #include "libshard/base/text/text.h"
 #include "libshard/refit/refit_store.h"
 #include "manifest/document/manifest.h"

@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/address.h"
 #include "libshard/base/text/text.h"
 #include "tools/base/output.h"
 #include "tools/options/options.h"

@@ -5,7 +5,7 @@
 #include <charconv>
 
 #include "libshard/base/files/cell_digest.h"
-#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/address.h"
 #include "libshard/base/text/json.h"
 #include "libshard/base/text/suggest.h"
 #include "libshard/base/text/text.h"
@@ -149,9 +149,8 @@ void AddSource(CLI::App& app, SourceArguments& arguments, const char* more) {
   app.add_option("SRC", arguments.source,
                  Cat("The checkpoint: a directory of safetensors files, with or without an index, "
                      "one .safetensors file, or a GGUF (any part of a split set, or its "
-                     "directory); of this machine, or at hf://owner/repository[@revision][/path], "
-                     "https://host/path/ or s3://bucket/prefix.",
-                     more))
+                     "directory); of this machine, or at ",
+                     remote::AddressForms(), ".", more))
       ->required();
   AddModelOptions(app, arguments.model);
   AddRemoteOptions(app, arguments.remote);

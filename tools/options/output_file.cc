@@ -6,11 +6,11 @@
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/files/inside_path.h"
-#include "libshard/base/files/not_fetched.h"
 #include "libshard/base/files/real_path.h"
 #include "libshard/base/files/staging.h"
 #include "libshard/base/text/text.h"
 #include "libshard/format/gguf_set.h"
+#include "libshard/remote/scheme.h"
 #include "manifest/write/output_path.h"
 
 namespace moepack::cli {
@@ -71,7 +71,7 @@ Status CheckOutputFile(const std::string& out, const std::vector<std::string>& i
 
 void AddModelFiles(const std::string& source, std::vector<std::string>& files) {
   std::error_code ignored;
-  if (IsAddress(source) || fs::is_directory(source, ignored)) return;
+  if (remote::IsAddress(source) || fs::is_directory(source, ignored)) return;
   const fs::path path = source;
   for (const std::string& part : GgufPartsOf(path.filename().string()))
     files.push_back(path.parent_path() / part);
@@ -83,7 +83,7 @@ Status CheckModelOutput(const std::string& out, const std::string& source,
                         std::vector<std::string> inputs, bool force) {
   AddModelFiles(source, inputs);
   SHARD_CHECK(CheckOutputFile(out, inputs, force));
-  return IsAddress(source) ? Ok() : manifest::CheckOutputApart(out, source);
+  return remote::IsAddress(source) ? Ok() : manifest::CheckOutputApart(out, source);
 }
 
 Status CheckHoldsNoInput(const std::string& out, const std::vector<std::string>& inputs) {

@@ -1,7 +1,7 @@
 #include "tools/options/plan_source.h"
 
 #include "libshard/base/files/descriptor.h"
-#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/address.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/manifest.h"
 

@@ -1,7 +1,8 @@
 #include "tools/options/reference_option.h"
 
-#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/address.h"
 #include "libshard/base/text/text.h"
+#include "libshard/remote/scheme.h"
 #include "tools/base/output.h"
 
 namespace moepack::cli {
@@ -23,7 +24,7 @@ Result<registry::ServerOptions> ServerFor(const std::string& place,
 
 bool IsOnThisMachine(const registry::Reference& reference) {
   return reference.kind == Kind::kLayout ||
-         (reference.kind == Kind::kFiles && !IsAddress(reference.place));
+         (reference.kind == Kind::kFiles && !remote::IsAddress(reference.place));
 }
 
 void AddReference(CLI::App& app, const std::string& name, std::string& text,

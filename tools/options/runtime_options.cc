@@ -58,6 +58,8 @@ void AddRuntimeSource(CLI::App& app, const char* name, const char* help,
 Status CheckRuntimeOptions(const RuntimeArguments& arguments, const std::string& against) {
   SHARD_CHECK(CheckIsLocal(arguments.source));
   SHARD_CHECK(CheckIsLocal(against));
+  SHARD_CHECK(CheckIsNoName(arguments.source));
+  SHARD_CHECK(CheckIsNoName(against));
   const ModelOptions& model = arguments.load.model;
   const char* option = !model.family_file.empty()   ? "--family"
                        : !model.config_file.empty() ? "--config"

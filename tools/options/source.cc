@@ -3,8 +3,9 @@
 #include <filesystem>
 #include <mutex>
 
+#include "libshard/base/files/file.h"
 #include "libshard/base/files/local_tree.h"
-#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/address.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 #include "libshard/remote/open_remote.h"
@@ -54,18 +55,20 @@ Status CheckRemoteUse(const RemoteArguments& arguments, const std::string& local
   if (!arguments.cache.empty()) option = "--cache";
   if (*option == '\0') return Ok();
   return Error{Code::kInvalidArgument, Cat(option, " has no effect: ", local, " is ", is),
-               "leave it out: it is for hf://, https:// and s3://"};
+               Cat("leave it out: it is for ", remote::SchemeStarts())};
 }
 
 Status CheckEndpointUse(const RemoteArguments& arguments, const std::string& address) {
-  if (arguments.endpoint.empty() || Lower(address).starts_with("s3://")) return Ok();
-  return Error{Code::kInvalidArgument, "--endpoint has no effect: it is for s3://", "leave it out"};
+  if (arguments.endpoint.empty() || remote::FindScheme(address) == &remote::kS3) return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat("--endpoint has no effect: it is for ", remote::kS3.start), "leave it out"};
 }
 
 Result<moepack::Source> OpenSource(const std::string& source, const RemoteArguments& arguments) {
   if (!IsAddress(source)) {
     SHARD_CHECK(CheckRemoteUse(arguments, source));
     SHARD_CHECK(CheckIsNoReference(source));
+    SHARD_CHECK(CheckIsNoName(source));
     return LocalSource(source);
   }
   SHARD_CHECK(CheckEndpointUse(arguments, source));
@@ -85,10 +88,19 @@ Result<moepack::Source> OpenSource(const std::string& source, const RemoteArgume
 }
 
 Status CheckIsLocal(const std::string& source) {
-  if (!IsAddress(source)) return Ok();
-  return Error{Code::kUnsupported,
-               Cat(WithoutSecrets(source), " is an address; give a path on this machine"),
-               RemoteSourceHint(source)};
+  const remote::Scheme* const scheme = remote::FindScheme(source);
+  if (scheme == nullptr) return Ok();
+  const std::string address = WithoutSecrets(source);
+  return Error{Code::kUnsupported, Cat(address, " is an address; give a path on this machine"),
+               Cat("this command reads local files only: ", scheme->download(address))};
+}
+
+Status CheckIsNoName(const std::string& source) {
+  std::string hint = remote::MeantAddressHint(source);
+  if (hint.empty()) return Ok();
+  SHARD_TRY(const bool there, IsThere(source));
+  if (there) return Ok();
+  return Error{Code::kNotFound, Cat(source, ": no such file or directory"), std::move(hint)};
 }
 
 Status CheckIsNoReference(const std::string& source) {

@@ -6,6 +6,7 @@
 
 #include "libshard/base/files/source_tree.h"
 #include "libshard/format/checkpoint.h"
+#include "libshard/remote/scheme.h"
 #include "tools/base/command.h"
 
 namespace moepack::cli {
@@ -29,14 +30,22 @@ Status CheckRemoteUse(const RemoteArguments& arguments, const std::string& local
 // Refuses --endpoint for an address that is not s3://.
 Status CheckEndpointUse(const RemoteArguments& arguments, const std::string& address);
 
+// What SRC may be besides a path, for commands.
+using remote::AddressForms;
+using remote::IsAddress;
+
 // The only place where what a user names becomes a tree: a directory on this machine, a file in
-// one, or an address. Another kind of source needs its own SourceTree and one line in OpenAddress
-// (libshard/remote/open_remote.cc).
+// one, or an address. Another kind of address needs its own SourceTree and Scheme
+// (libshard/remote/scheme.h).
 Result<moepack::Source> OpenSource(const std::string& source,
                                    const RemoteArguments& arguments = {});
 
 // kUnsupported, with what to do instead, for an address.
 Status CheckIsLocal(const std::string& source);
+
+// kNotFound, with the address that was meant, for what is no path here and looks like a name that
+// only its scheme is missing from.
+Status CheckIsNoName(const std::string& source);
 
 // kNotFound, with what to do instead, for what is no path here and looks like a reference: those
 // commands read files.

@@ -5,7 +5,7 @@
 #include <charconv>
 
 #include "libshard/base/files/file.h"
-#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/address.h"
 #include "libshard/base/text/text.h"
 #include "libshard/import/import.h"
 #include "libshard/model/router_digest.h"

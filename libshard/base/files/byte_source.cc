@@ -1,6 +1,6 @@
 #include "libshard/base/files/byte_source.h"
 
-#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/files/lfs_pointer.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack {

@@ -6,10 +6,16 @@
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/files/inside_path.h"
-#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/address.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack {
+namespace {
+
+constexpr const char* kAddressHint =
+    "that is an address, not a local file: download it first, then name the directory or file";
+
+}  // namespace
 
 LocalTree::LocalTree(fs::path directory, LinkRule links, std::string named)
     : directory_(std::move(directory)),
@@ -72,7 +78,7 @@ Result<Source> LocalSource(const fs::path& path, LinkRule links) {
   SHARD_TRY(const bool there, IsThere(path));
   if (!there) {
     return Error{Code::kNotFound, Cat(WithoutSecrets(path.string()), ": no such file or directory"),
-                 RemoteSourceHint(path.string())};
+                 SchemeOf(path.string()).empty() ? "" : kAddressHint};
   }
   SHARD_TRY(const bool directory_given, IsDirectory(path));
   if (directory_given) {

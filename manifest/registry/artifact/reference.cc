@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/address.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
+#include "libshard/remote/scheme.h"
 
 namespace moepack::registry {
 namespace {
@@ -33,18 +34,6 @@ constexpr Form kForms[] = {
 constexpr const char* kAllForms =
     "oci://host/repository[:tag][@sha256:...], layout:DIR[:tag][@sha256:...] or "
     "layout+https://host/path[:tag]";
-
-// The scheme of "ftp://host/..." or "OCI://host/...": the rest may contain secrets and is not
-// shown.
-std::string_view SchemeOf(std::string_view text) {
-  const size_t end = text.find("://");
-  if (end == text.npos || end == 0) return "";
-  const std::string_view scheme = text.substr(0, end);
-  const bool word = scheme.find_first_not_of(
-                        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-") ==
-                    std::string_view::npos;
-  return word ? scheme : "";
-}
 
 Error BadPart(const Form& form, const char* part, std::string_view expected,
               std::string_view found) {
@@ -151,8 +140,9 @@ std::string HintOfScheme(std::string_view scheme, std::string_view text) {
   const std::string lower = Lower(scheme) + "://";
   const bool known = std::any_of(std::begin(kForms), std::end(kForms),
                                  [&](const Form& form) { return form.prefix == lower; });
-  return known ? Cat("write the scheme in lower case: ", lower)
-               : "distributions as plain files are read from hf://, https:// and s3://, too";
+  return known
+             ? Cat("write the scheme in lower case: ", lower)
+             : Cat("distributions as plain files are read from ", remote::SchemeStarts(), ", too");
 }
 
 // A reference that names no store is a distribution as files.
@@ -161,7 +151,7 @@ Result<Reference> ParseFiles(std::string_view text) {
     return Error{Code::kInvalidArgument, Cat("reference: expected ", kAllForms, ", found none")};
   }
   const std::string_view scheme = SchemeOf(text);
-  if (!scheme.empty() && !IsAddress(text)) {
+  if (!scheme.empty() && !remote::IsAddress(text)) {
     return Error{Code::kUnsupported,
                  Cat("reference: scheme: expected ", kAllForms, ", found ", scheme, "://..."),
                  HintOfScheme(scheme, text)};
@@ -252,6 +242,13 @@ Result<Reference> ParseReference(std::string_view text) {
     if (text.starts_with(form.prefix)) return ParseForm(form, text.substr(form.prefix.size()));
   }
   return ParseFiles(text);
+}
+
+Reference LayoutAt(const std::string& place) {
+  const bool web = std::any_of(std::begin(kForms), std::end(kForms), [&](const Form& form) {
+    return form.kind == Kind::kWebLayout && place.starts_with(form.kept);
+  });
+  return {web ? Kind::kWebLayout : Kind::kLayout, place, "", ""};
 }
 
 std::string ReferenceText(const Reference& reference) {

@@ -38,6 +38,8 @@ struct Reference {
 // '/': "layout:a:b/" and "layout:a:b/:v1". A distribution as files has neither tag nor digest.
 // kUnsupported for another scheme, kInvalidArgument for a malformed reference.
 Result<Reference> ParseReference(std::string_view text);
+// That of the layout at `place`, a directory or the address of one on a web server.
+Reference LayoutAt(const std::string& place);
 // ParseReference reads it back. For a distribution as files it may contain secrets.
 std::string ReferenceText(const Reference& reference);
 

@@ -4,7 +4,7 @@
 
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
-#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/address.h"
 #include "libshard/base/text/base64.h"
 #include "libshard/base/text/json.h"
 #include "libshard/base/text/quote.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "libshard/base/files/not_fetched.h"
 #include "libshard/base/text/json_values.h"
 #include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
@@ -15,9 +14,7 @@ constexpr size_t kMaxIndexValues = 1u << 18;
 constexpr size_t kShownTags = 20;
 
 std::string ListHint(const std::string& place) {
-  const bool web = IsAddress(place);
-  const Reference::Kind kind = web ? Reference::Kind::kWebLayout : Reference::Kind::kLayout;
-  return Cat("`", ShellCommand({"moepack", "ls", ReferenceText({kind, place, "", ""})}),
+  return Cat("`", ShellCommand({"moepack", "ls", ReferenceText(LayoutAt(place))}),
              "` lists what the layout holds");
 }
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/address.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 #include "libshard/plan/overlay_plan.h"
@@ -182,10 +182,10 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   registry::PullOptions& options = arguments->pull;
   AddReference(
       app, "REF", arguments->source,
-      "What to pull: oci://host[:port]/repository[:tag][@sha256:...] of a registry, "
-      "layout:DIR[:tag][@sha256:...] of this machine, layout+https://host/path[:tag] of a "
-      "web server, or a distribution as files: a directory, hf://owner/repo[@rev], "
-      "https://... or s3://... A digest takes precedence over the tag; default tag: latest.");
+      Cat("What to pull: oci://host[:port]/repository[:tag][@sha256:...] of a registry, "
+          "layout:DIR[:tag][@sha256:...] of this machine, layout+https://host/path[:tag] of a "
+          "web server, or a distribution as files: a directory, ",
+          AddressForms(), ". A digest takes precedence over the tag; default tag: latest."));
   StartSection(app, "Input");
   app.add_option("--group", options.groups,
                  "The groups whose files to pull, counted from 0: 1, or 0,2. Not needed for a node "

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/address.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 #include "manifest/registry/open_store.h"

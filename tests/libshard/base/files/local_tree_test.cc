@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "fixtures/temp_dir.h"
+#include "libshard/base/text/cat.h"
 
 namespace moepack {
 namespace {
@@ -139,7 +140,22 @@ TEST_F(LocalTreeTest, ASourceIsADirectoryOrAFileInOne) {
   EXPECT_EQ(file->file, "m.gguf");
   EXPECT_EQ(file->tree->name(), dir_.path().string());
   EXPECT_EQ(LocalSource(dir_ / "absent").error().code, Code::kNotFound);
-  EXPECT_THAT(LocalSource("hf://owner/name").error().hint, HasSubstr("hf download"));
+  EXPECT_EQ(LocalSource("owner/name").error().hint, "");
+}
+
+TEST_F(LocalTreeTest, AnAddressIsRefusedWithoutItsSecretsAndWithWhatToDo) {
+  for (const auto& [source, shown] :
+       {std::pair{"hf://owner/name", "hf://owner/name"},
+        {"https://me:pw@host/a.gguf?X-Amz-Signature=c", "https://host/a.gguf"},
+        {"any://me:pw@host/a.gguf", "any://host/a.gguf"}}) {
+    const auto refused = LocalSource(source);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::kNotFound);
+    EXPECT_EQ(refused.error().message, Cat(shown, ": no such file or directory"));
+    EXPECT_EQ(refused.error().hint,
+              "that is an address, not a local file: download it first, then name the directory or "
+              "file");
+  }
 }
 
 }  // namespace
