@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/text/json_values.h"
 #include "libshard/base/text/text.h"
 #include "libshard/plan/expectation.h"
 #include "libshard/plan/plan_steps.h"

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/limits.h"
+#include "libshard/base/text/json_values.h"
 #include "libshard/base/text/text.h"
 #include "libshard/plan/plan_steps.h"
 
