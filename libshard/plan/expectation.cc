@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "libshard/base/parallel.h"
+#include "libshard/base/text/json_values.h"
 #include "libshard/base/text/text.h"
 #include "libshard/plan/partition.h"
 #include "libshard/plan/plan_steps.h"

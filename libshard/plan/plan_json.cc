@@ -140,11 +140,6 @@ Status CheckSameModel(const JsonFields& fields, const MoeModel& model) {
 
 }  // namespace
 
-Status CheckObject(const std::string& where, const Json& value) {
-  if (value.is_object()) return Ok();
-  return Error{Code::kCorrupt, Cat(where, ": expected an object, found ", DescribeJson(value))};
-}
-
 Status CheckMembers(const std::string& where, const Json& value,
                     const std::vector<std::string>& allowed) {
   SHARD_CHECK(CheckObject(where, value));

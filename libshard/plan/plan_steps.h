@@ -69,7 +69,6 @@ LayerExperts Unowned(const Plan& plan);
 // kCorrupt names the key.
 Status CheckMembers(const std::string& where, const Json& value,
                     const std::vector<std::string>& allowed);
-Status CheckObject(const std::string& where, const Json& value);
 
 // These rules hold for any plan; kCorrupt names the broken one. Called before a plan is read,
 // because reading expands "*" once per group.

@@ -8,6 +8,7 @@
 #include "libshard/base/digest.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/text/format_version.h"
+#include "libshard/base/text/record.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
 #include "libshard/stats/session_digest.h"
@@ -20,12 +21,11 @@ constexpr size_t kVersionDigits = 16, kSha256Digits = 64;
 constexpr size_t kMaxText = 256;          // of a name, bucket, step or parameter
 constexpr size_t kMaxEntries = 1u << 16;  // steps, parameters, texts
 
-Result<std::string> ReadHex(const JsonFields& fields, const char* key, size_t digits) {
-  SHARD_TRY(std::string text, fields.String(key));
-  if (!IsHex(text, digits))
-    return fields.Wrong(
-        key, digits == kVersionDigits ? "16 hexadecimal digits" : "64 hexadecimal digits");
-  return text;
+template <size_t kDigits>
+Result<std::string> ReadHex(const JsonFields& fields, const char* name) {
+  SHARD_TRY(std::string text, fields.String(name));
+  if (IsHex(text, kDigits)) return text;
+  return fields.Wrong(name, Cat(kDigits, " hexadecimal digits").c_str());
 }
 
 Status CheckShort(const std::string& where, std::string_view text) {
@@ -40,11 +40,6 @@ Result<std::string> ReadShort(const JsonFields& fields, const char* key) {
   return text;
 }
 
-Status CheckObjectAt(const std::string& where, const Json& value) {
-  if (value.is_object()) return Ok();
-  return Error{Code::kCorrupt, Cat(where, ": expected an object, found ", DescribeJson(value))};
-}
-
 Result<const Json*> ReadEntries(const JsonFields& fields, const char* key, bool array) {
   SHARD_TRY(const Json* entries, array ? fields.Array(key) : fields.Object(key));
   if (entries->size() <= kMaxEntries) return entries;
@@ -52,115 +47,150 @@ Result<const Json*> ReadEntries(const JsonFields& fields, const char* key, bool 
                                    " entries, found ", entries->size())};
 }
 
-Status ReadSteps(const JsonFields& fields, RefitRecord& record) {
-  SHARD_TRY(const Json* steps, ReadEntries(fields, "steps", true));
-  for (const Json& step : *steps) {
-    if (!step.is_string()) return fields.Wrong("steps", "a list of names");
-    record.steps.push_back(step.get<std::string>());
-    SHARD_CHECK(CheckShort(Cat(fields.where(), ": steps"), record.steps.back()));
+Result<std::vector<std::string>> ReadNames(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const Json* list, ReadEntries(fields, name, true));
+  std::vector<std::string> names;
+  for (const Json& entry : *list) {
+    if (!entry.is_string()) return fields.Wrong(name, "a list of names");
+    names.push_back(entry.get<std::string>());
+    SHARD_CHECK(CheckShort(Cat(fields.where(), ": ", name), names.back()));
   }
-  return Ok();
+  return names;
 }
 
-Status ReadParameters(const JsonFields& fields, RefitRecord& record) {
-  SHARD_TRY(const Json* parameters, ReadEntries(fields, "parameters", false));
-  const JsonFields values(*parameters, Cat(fields.where(), ": parameters"));
-  for (const auto& [key, value] : parameters->items()) {
-    SHARD_CHECK(CheckShort(values.where(), key));
-    SHARD_TRY(record.parameters[key], ReadShort(values, key.c_str()));
+using Parameters = std::map<std::string, std::string>;
+
+Result<Parameters> ReadParameters(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const Json* values, ReadEntries(fields, name, false));
+  const JsonFields inner(*values, Cat(fields.where(), ": ", name));
+  Parameters parameters;
+  for (const auto& [key, value] : values->items()) {
+    SHARD_CHECK(CheckShort(inner.where(), key));
+    SHARD_TRY(parameters[key], ReadShort(inner, key.c_str()));
   }
-  return Ok();
+  return parameters;
 }
 
-Result<std::optional<TakenText>> ReadTaken(const JsonFields& fields) {
-  if (!fields.Has("taken")) return std::optional<TakenText>();
-  SHARD_TRY(const Json* value, fields.Object("taken"));
-  const JsonFields inner(*value, Cat(fields.where(), ": taken"));
-  TakenText taken;
-  SHARD_TRY(taken.tokens, inner.Unsigned("tokens"));
-  SHARD_TRY(taken.sessions, inner.Unsigned("sessions"));
-  SHARD_TRY(taken.of_sessions, inner.Unsigned("of_sessions"));
-  return std::optional(taken);
+Json ParametersToJson(const Parameters& parameters) {
+  Json out = Json::object();
+  for (const auto& [key, value] : parameters) out[key] = value;
+  return out;
 }
 
-Status ReadCalibration(const JsonFields& fields, RefitRecord& record) {
-  SHARD_TRY(const Json* texts, ReadEntries(fields, "calibration", true));
-  for (const Json& entry : *texts) {
-    const std::string where = Cat(fields.where(), ": calibration ", record.calibration.size());
-    SHARD_CHECK(CheckObjectAt(where, entry));
-    const JsonFields members(entry, where);
-    CalibrationText text;
-    SHARD_TRY(text.name, ReadShort(members, "name"));
-    SHARD_TRY(text.bucket, ReadShort(members, "bucket"));
-    SHARD_TRY(text.sha256, ReadHex(members, "sha256", kSha256Digits));
-    SHARD_TRY(text.tokens, members.Unsigned("tokens"));
-    SHARD_TRY(text.sessions, DigestsField(members, "sessions"));
-    SHARD_TRY(text.taken, ReadTaken(members));
-    record.calibration.push_back(std::move(text));
+template <auto kMember>
+constexpr auto Whole = As<kMember, &JsonFields::Unsigned>;
+
+constexpr Field<TakenText> kTakenFields[] = {
+    {"tokens", Whole<&TakenText::tokens>},
+    {"sessions", Whole<&TakenText::sessions>},
+    {"of_sessions", Whole<&TakenText::of_sessions>},
+};
+
+constexpr Field<CalibrationText> kTextFields[] = {
+    {"name", As<&CalibrationText::name, ReadShort>},
+    {"bucket", As<&CalibrationText::bucket, ReadShort>},
+    {"sha256", As<&CalibrationText::sha256, ReadHex<kSha256Digits>>},
+    {"tokens", Whole<&CalibrationText::tokens>},
+    {"sessions", As<&CalibrationText::sessions, DigestsField, FormatDigests>, Presence::kOptional},
+    {"taken", Nested<&CalibrationText::taken, kTakenFields>, Presence::kOptional},
+};
+
+Json TextsToJson(const std::vector<CalibrationText>& texts) {
+  Json out = Json::array();
+  for (const CalibrationText& text : texts) out.push_back(ToJson(kTextFields, text));
+  return out;
+}
+
+Result<std::vector<CalibrationText>> ReadTexts(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const Json* list, ReadEntries(fields, name, true));
+  std::vector<CalibrationText> texts;
+  for (const Json& entry : *list) {
+    const std::string where = Cat(fields.where(), ": ", name, " ", texts.size());
+    SHARD_TRY(CalibrationText text, ReadRecord(kTextFields, where, entry));
+    texts.push_back(std::move(text));
   }
-  return Ok();
+  return texts;
 }
 
-Result<double> ReadError(const JsonFields& fields, const char* key) {
-  SHARD_TRY(const double error, fields.Number(key));
-  if (!std::isfinite(error) || error < 0) return fields.Wrong(key, "a number of at least 0");
+Result<double> ReadError(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const double error, fields.Number(name));
+  if (!std::isfinite(error) || error < 0) return fields.Wrong(name, "a number of at least 0");
   return error;
 }
 
-Result<uint32_t> ReadBelow(const JsonFields& fields, const char* key, uint32_t limit) {
-  SHARD_TRY(const uint64_t number, fields.Unsigned(key));
-  if (number < limit) return static_cast<uint32_t>(number);
-  return Error{Code::kCorrupt, Cat(fields.where(), ": ", key, ": expected a number below ", limit,
+template <uint32_t kLimit>
+Result<uint32_t> ReadBelow(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const uint64_t number, fields.Unsigned(name));
+  if (number < kLimit) return static_cast<uint32_t>(number);
+  return Error{Code::kCorrupt, Cat(fields.where(), ": ", name, ": expected a number below ", kLimit,
                                    ", found ", number)};
 }
 
-Status ReadAccepted(const JsonFields& fields, RefitOutcome& outcome) {
-  if (!outcome.accepted) {
-    for (const char* key : {"experts", "arrays", "sha256"})
-      if (fields.Has(key)) return fields.Wrong(key, "none where nothing was accepted");
-    return Ok();
+Result<std::vector<uint64_t>> ReadSlotTokens(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const Json* list, fields.Array(name));
+  if (list->size() > kMaxExpertsPerLayer) return fields.Wrong(name, "a shorter list");
+  std::vector<uint64_t> tokens;
+  for (const Json& count : *list) {
+    if (!count.is_number_unsigned()) return fields.Wrong(name, "a list of counts");
+    tokens.push_back(count.get<uint64_t>());
   }
-  SHARD_TRY(outcome.sha256, ReadHex(fields, "sha256", kSha256Digits));
-  SHARD_TRY(const std::string experts, fields.String("experts"));
-  SHARD_TRY(outcome.expert_ids,
-            ParseIds(Cat(fields.where(), ": experts"), experts, kMaxExpertsPerLayer - 1));
-  if (outcome.expert_ids.empty()) return fields.Wrong("experts", "at least one id");
-  SHARD_TRY(const Json* arrays, ReadEntries(fields, "arrays", true));
-  for (const Json& name : *arrays) {
-    if (!name.is_string()) return fields.Wrong("arrays", "a list of names");
-    outcome.arrays.push_back(name.get<std::string>());
-    SHARD_CHECK(CheckShort(Cat(fields.where(), ": arrays"), outcome.arrays.back()));
+  return tokens;
+}
+
+Result<ExpertIds> ReadAcceptedIds(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const std::string text, fields.String(name));
+  SHARD_TRY(ExpertIds ids,
+            ParseIds(Cat(fields.where(), ": ", name), text, kMaxExpertsPerLayer - 1));
+  if (ids.empty()) return fields.Wrong(name, "at least one id");
+  return ids;
+}
+
+constexpr Field<RefitOutcome> kOutcomeFields[] = {
+    {"layer", As<&RefitOutcome::layer, ReadBelow<kMaxLayers>>},
+    {"group", As<&RefitOutcome::group, ReadBelow<kMaxExpertsPerLayer>>},
+    {"accepted", Flag<&RefitOutcome::accepted>},
+    {"error_before", As<&RefitOutcome::error_before, ReadError>},
+    {"error_after", As<&RefitOutcome::error_after, ReadError>},
+    {"neurons_moved", Whole<&RefitOutcome::neurons_moved>},
+    {"slot_tokens", As<&RefitOutcome::slot_tokens, ReadSlotTokens>},
+};
+
+// Of an accepted one only.
+constexpr Field<RefitOutcome> kAcceptedFields[] = {
+    {"experts", As<&RefitOutcome::expert_ids, ReadAcceptedIds, FormatIds>},
+    {"arrays", As<&RefitOutcome::arrays, ReadNames>},
+    {"sha256", As<&RefitOutcome::sha256, ReadHex<kSha256Digits>>},
+};
+
+Json OutcomesToJson(const std::vector<RefitOutcome>& outcomes) {
+  Json out = Json::array();
+  for (const RefitOutcome& outcome : outcomes) {
+    out.push_back(ToJson(kOutcomeFields, outcome));
+    if (outcome.accepted) WriteFields(kAcceptedFields, outcome, out.back());
   }
-  return Ok();
+  return out;
 }
 
 Result<RefitOutcome> ReadOutcome(const std::string& where, const Json& value) {
-  SHARD_CHECK(CheckObjectAt(where, value));
+  SHARD_TRY(RefitOutcome outcome, ReadRecord(kOutcomeFields, where, value));
   const JsonFields fields(value, where);
-  RefitOutcome outcome;
-  SHARD_TRY(outcome.layer, ReadBelow(fields, "layer", kMaxLayers));
-  SHARD_TRY(outcome.group, ReadBelow(fields, "group", kMaxExpertsPerLayer));
-  SHARD_TRY(outcome.accepted, fields.Bool("accepted"));
-  SHARD_TRY(outcome.error_before, ReadError(fields, "error_before"));
-  SHARD_TRY(outcome.error_after, ReadError(fields, "error_after"));
-  SHARD_TRY(outcome.neurons_moved, fields.Unsigned("neurons_moved"));
-  SHARD_TRY(const Json* tokens, fields.Array("slot_tokens"));
-  if (tokens->size() > kMaxExpertsPerLayer) return fields.Wrong("slot_tokens", "a shorter list");
-  for (const Json& count : *tokens) {
-    if (!count.is_number_unsigned()) return fields.Wrong("slot_tokens", "a list of counts");
-    outcome.slot_tokens.push_back(count.get<uint64_t>());
+  if (outcome.accepted) {
+    SHARD_CHECK(ReadFields(kAcceptedFields, fields, outcome));
+    return outcome;
   }
-  SHARD_CHECK(ReadAccepted(fields, outcome));
+  for (const auto& field : kAcceptedFields)
+    if (fields.Has(field.name)) return fields.Wrong(field.name, "none where nothing was accepted");
   return outcome;
 }
 
-Status ReadOutcomes(const JsonFields& fields, RefitRecord& record) {
-  SHARD_TRY(const Json* outcomes, fields.Array("layers"));
-  for (const Json& entry : *outcomes) {
-    const std::string where = Cat(fields.where(), ": layers ", record.outcomes.size());
+Result<std::vector<RefitOutcome>> ReadOutcomes(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const Json* list, fields.Array(name));
+  std::vector<RefitOutcome> outcomes;
+  for (const Json& entry : *list) {
+    const std::string where = Cat(fields.where(), ": ", name, " ", outcomes.size());
     SHARD_TRY(RefitOutcome outcome, ReadOutcome(where, entry));
-    if (!record.outcomes.empty()) {
-      const RefitOutcome& last = record.outcomes.back();
+    if (!outcomes.empty()) {
+      const RefitOutcome& last = outcomes.back();
       // Find() searches by halves, and a pair that came twice would have two outcomes.
       if (std::pair(outcome.layer, outcome.group) <= std::pair(last.layer, last.group))
         return Error{
@@ -168,26 +198,20 @@ Status ReadOutcomes(const JsonFields& fields, RefitRecord& record) {
             Cat(where, ": expected ascending layers and groups, found layer ", outcome.layer,
                 ", group ", outcome.group, " after layer ", last.layer, ", group ", last.group)};
     }
-    record.outcomes.push_back(std::move(outcome));
+    outcomes.push_back(std::move(outcome));
   }
-  return Ok();
+  return outcomes;
 }
 
-Json OutcomeToJson(const RefitOutcome& outcome) {
-  Json entry = Json::object();
-  entry["layer"] = outcome.layer;
-  entry["group"] = outcome.group;
-  entry["accepted"] = outcome.accepted;
-  entry["error_before"] = outcome.error_before;
-  entry["error_after"] = outcome.error_after;
-  entry["neurons_moved"] = outcome.neurons_moved;
-  entry["slot_tokens"] = outcome.slot_tokens;
-  if (!outcome.accepted) return entry;
-  entry["experts"] = FormatIds(outcome.expert_ids);
-  entry["arrays"] = outcome.arrays;
-  entry["sha256"] = outcome.sha256;
-  return entry;
-}
+// After the format and its version.
+constexpr Field<RefitRecord> kRefitFields[] = {
+    {"model", As<&RefitRecord::model, ReadHex<kVersionDigits>>},
+    {"plan", As<&RefitRecord::plan, ReadHex<kSha256Digits>>},
+    {"steps", As<&RefitRecord::steps, ReadNames>},
+    {"parameters", As<&RefitRecord::parameters, ReadParameters, ParametersToJson>},
+    {"calibration", As<&RefitRecord::calibration, ReadTexts, TextsToJson>},
+    {"layers", As<&RefitRecord::outcomes, ReadOutcomes, OutcomesToJson>},
+};
 
 bool NotesSessions(const std::vector<CalibrationText>& texts) {
   return std::any_of(texts.begin(), texts.end(),
@@ -237,41 +261,16 @@ Json RefitToJson(const RefitRecord& record) {
   Json document = Json::object();
   document["format"] = kRefitFormat;
   document["format_version"] = Cat(kRefitMajor, ".0");
-  document["model"] = record.model;
-  document["plan"] = record.plan;
-  document["steps"] = record.steps;
-  document["parameters"] = Json::object();
-  for (const auto& [key, value] : record.parameters) document["parameters"][key] = value;
-  Json& texts = document["calibration"] = Json::array();
-  for (const CalibrationText& text : record.calibration) {
-    Json entry = Json::object();
-    entry["name"] = text.name;
-    entry["bucket"] = text.bucket;
-    entry["sha256"] = text.sha256;
-    entry["tokens"] = text.tokens;
-    if (!text.sessions.empty()) entry["sessions"] = FormatDigests(text.sessions);
-    if (text.taken)
-      entry["taken"] = {{"tokens", text.taken->tokens},
-                        {"sessions", text.taken->sessions},
-                        {"of_sessions", text.taken->of_sessions}};
-    texts.push_back(std::move(entry));
-  }
-  Json& outcomes = document["layers"] = Json::array();
-  for (const RefitOutcome& outcome : record.outcomes) outcomes.push_back(OutcomeToJson(outcome));
+  WriteFields(kRefitFields, record, document);
   return document;
 }
 
 Result<RefitRecord> RefitFromJson(const std::string& where, const Json& document) {
-  SHARD_CHECK(CheckObjectAt(where, document));
+  SHARD_CHECK(CheckObject(where, document));
   const JsonFields fields(document, where);
   SHARD_CHECK(CheckFormat(fields, kRefitFormat, kRefitMajor));
   RefitRecord record;
-  SHARD_TRY(record.model, ReadHex(fields, "model", kVersionDigits));
-  SHARD_TRY(record.plan, ReadHex(fields, "plan", kSha256Digits));
-  SHARD_CHECK(ReadSteps(fields, record));
-  SHARD_CHECK(ReadParameters(fields, record));
-  SHARD_CHECK(ReadCalibration(fields, record));
-  SHARD_CHECK(ReadOutcomes(fields, record));
+  SHARD_CHECK(ReadFields(kRefitFields, fields, record));
   return record;
 }
 

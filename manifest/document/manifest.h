@@ -46,7 +46,8 @@ struct TensorRecord {
   std::string source;    // name of the tensor in the source; "" if it is the same
 };
 
-struct BundleRecord {
+// A bundle without its tensors.
+struct BundleHead {
   Role role = Role::kTrunk;
   std::optional<uint32_t> group;  // if the role is kGroup
   std::string file;               // relative path, '/' between parts
@@ -54,6 +55,9 @@ struct BundleRecord {
   uint64_t size = 0;
   std::string sha256;
   CellDigests cells = {};  // the chunk map, if requested
+};
+
+struct BundleRecord : BundleHead {
   std::vector<TensorRecord> tensors;
 };
 
@@ -71,7 +75,8 @@ struct AssetRecord {
   std::string sha256;
 };
 
-struct Manifest {
+// Everything but the bundles.
+struct ManifestHead {
   ModelRecord model;
   Versions versions;
   Plan plan;  // partition and overlays
@@ -82,7 +87,6 @@ struct Manifest {
   bool without_assets = false;
   // How the derived tensors of the groups were made; null: the bundles have the source's values.
   std::shared_ptr<const RefitRecord> refit;
-  std::vector<BundleRecord> bundles;
   std::vector<AssetRecord> assets;
   std::string tool_version;
   RecipeRecord recipe;
@@ -95,6 +99,10 @@ struct Manifest {
   // table's). WriteManifest writes them back; UnknownFields (unknown_fields.h) defines which are
   // kept.
   std::shared_ptr<const moepack::Json> original;
+};
+
+struct Manifest : ManifestHead {
+  std::vector<BundleRecord> bundles;
 
   uint64_t BytesOf(Role role, std::optional<uint32_t> group = std::nullopt) const;
   // The size of the current overlay's files.

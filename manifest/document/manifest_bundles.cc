@@ -1,4 +1,4 @@
-// The sections "bundles" and "assets".
+// The sections "bundles" and "assets": a row per field of a bundle, a tensor and an asset.
 #include <algorithm>
 #include <array>
 
@@ -16,34 +16,59 @@ namespace {
 constexpr std::array kRoles = {Role::kHead,  Role::kTrunk,   Role::kRouters,
                                Role::kGroup, Role::kOverlay, Role::kRemainder};
 
-Result<Role> RoleFromText(const std::string& where, const std::string& text) {
+std::string RoleText(Role role) { return std::string(RoleName(role)); }
+
+Result<Role> ReadRole(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const std::string text, fields.String(name));
   for (Role role : kRoles) {
     if (RoleName(role) == text) return role;
   }
   return Error{
       Code::kUnsupported,
-      Cat(where, ": role: expected head, trunk, routers, group, overlay or remainder, found ",
-          Quoted(text)),
+      Cat(fields.where(), ": ", name,
+          ": expected head, trunk, routers, group, overlay or remainder, found ", Quoted(text)),
       "A newer moepack may know this role."};
 }
 
-Error NotAnObject(const std::string& where, const Json& value) {
-  return {Code::kCorrupt, Cat(where, ": expected an object, found ", DescribeJson(value))};
+Result<uint32_t> ReadGroup(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const Role role, ReadRole(fields, "role"));
+  if (role == Role::kGroup) return NumberUpTo<uint32_t, kMaxExpertsPerLayer - 1>(fields, name);
+  return fields.Wrong(name, Cat("none in a file of role ", RoleName(role)).c_str());
 }
 
-Result<std::vector<uint64_t>> ShapeFromJson(const JsonFields& fields) {
-  SHARD_TRY(const Json* array, fields.Array("shape"));
+Result<std::vector<uint64_t>> ReadShape(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const Json* array, fields.Array(name));
   std::vector<uint64_t> shape;
   uint64_t elements = 1;
   for (const Json& item : *array) {
     const auto product = item.is_number_unsigned() ? CheckedMul(elements, item.get<uint64_t>())
                                                    : std::optional<uint64_t>();
-    if (!product || shape.size() == kMaxDimensions) return fields.Wrong("shape", "a tensor shape");
+    if (!product || shape.size() == kMaxDimensions) return fields.Wrong(name, "a tensor shape");
     elements = *product;
     shape.push_back(item.get<uint64_t>());
   }
   return shape;
 }
+
+Result<ExpertIds> ReadExpertIds(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const std::string text, fields.String(name));
+  return ParseIds(Cat(fields.where(), ": ", name), text, kMaxExpertsPerLayer - 1);
+}
+
+std::string DerivedText(const FewExpertIds& derived) { return FormatIds(derived.ids()); }
+
+constexpr Field<TensorRecord> kTensorFields[] = {
+    {"name", Text<&TensorRecord::name>},
+    {"dtype", Text<&TensorRecord::dtype>},
+    {"shape", As<&TensorRecord::shape, ReadShape>},
+    {"offset", Count<&TensorRecord::offset, kMaxFileBytes>},
+    {"bytes", Count<&TensorRecord::bytes, kMaxFileBytes>},
+    {"xxh3", Hex<&TensorRecord::xxh3, 32>},
+    {"layer", Count<&TensorRecord::layer, kMaxLayer>, Presence::kOptional},
+    {"experts", As<&TensorRecord::expert_ids, ReadExpertIds, FormatIds>, Presence::kOptional},
+    {"derived", As<&TensorRecord::derived, ReadExpertIds, DerivedText>, Presence::kOptional},
+    {"source", Text<&TensorRecord::source>, Presence::kOptional},
+};
 
 const quant::Format* FormatOf(const BundleRecord& bundle, const std::string& dtype) {
   return bundle.format == "safetensors" ? quant::FindSafetensorsFormat(dtype)
@@ -55,7 +80,7 @@ Status CheckTensorSize(const std::string& where, const TensorRecord& tensor,
                        const quant::Format* format) {
   if (format == nullptr) return Ok();
   uint64_t elements = 1;
-  // cannot overflow, as ShapeFromJson has checked
+  // cannot overflow, as ReadShape has checked
   for (uint64_t dimension : tensor.shape) elements *= dimension;
   const auto bytes = format->BytesFor(elements);
   if (bytes == tensor.bytes) return Ok();
@@ -64,45 +89,28 @@ Status CheckTensorSize(const std::string& where, const TensorRecord& tensor,
                    tensor.dtype, " ", FormatShape(tensor.shape), ", found ", tensor.bytes)};
 }
 
-Status ReadTensor(const JsonFields& fields, TensorRecord& tensor) {
-  SHARD_TRY(tensor.dtype, fields.String("dtype"));
-  SHARD_TRY(tensor.shape, ShapeFromJson(fields));
-  SHARD_TRY(tensor.offset, NumberField(fields, "offset", kMaxFileBytes));
-  SHARD_TRY(tensor.bytes, NumberField(fields, "bytes", kMaxFileBytes));
-  SHARD_TRY(tensor.xxh3, HexField(fields, "xxh3", 32));
-  if (fields.Has("layer")) {
-    SHARD_TRY(const uint64_t layer, NumberField(fields, "layer", kMaxLayer));
-    tensor.layer = static_cast<uint32_t>(layer);
-  }
-  SHARD_TRY(const std::string experts, fields.StringOr("experts", ""));
-  SHARD_TRY(tensor.expert_ids,
-            ParseIds(Cat(fields.where(), ": experts"), experts, kMaxExpertsPerLayer - 1));
-  SHARD_TRY(const std::string derived, fields.StringOr("derived", ""));
-  SHARD_TRY(tensor.derived,
-            ParseIds(Cat(fields.where(), ": derived"), derived, kMaxExpertsPerLayer - 1));
-  if (!moepack::Difference(tensor.derived.ids(), tensor.expert_ids).empty())
-    return fields.Wrong("derived", "some of the experts that the tensor holds");
-  SHARD_TRY(tensor.source, fields.StringOr("source", ""));
-  return Ok();
-}
-
 Result<TensorRecord> TensorFromJson(const std::string& where, const Json& value) {
   TensorRecord tensor;
   SHARD_TRY(tensor.name, JsonFields(value, where).String("name"));
-  SHARD_CHECK(ReadTensor(JsonFields(value, Cat(where, ": tensor ", Quoted(tensor.name))), tensor));
+  const JsonFields fields(value, Cat(where, ": tensor ", Quoted(tensor.name)));
+  SHARD_CHECK(ReadFields(kTensorFields, fields, tensor));
+  if (!moepack::Difference(tensor.derived.ids(), tensor.expert_ids).empty())
+    return fields.Wrong("derived", "some of the experts that the tensor holds");
   return tensor;
 }
 
 // `pull` writes files under the names of a manifest that may be hostile. So a bundle must not be
 // what another program runs or reads as its settings.
-Status CheckBundlePath(const std::string& where, const std::string& file) {
+Result<std::string> ReadBundlePath(const JsonFields& fields, const char* name) {
+  SHARD_TRY(std::string file, fields.String(name));
+  const std::string& where = fields.where();
   SHARD_CHECK(CheckRelativePath(where, file));
   const std::vector<std::string> parts = Split(file, '/');
   const bool plain = std::none_of(parts.begin(), parts.end(), [](const std::string& part) {
     return part[0] == '.' || part[0] == '~';
   });
   const bool weights = file.ends_with(".gguf") || file.ends_with(".safetensors");
-  if (plain && weights && !Lower(file).starts_with(kAssetDirectory)) return Ok();
+  if (plain && weights && !Lower(file).starts_with(kAssetDirectory)) return file;
   return Error{Code::kCorrupt, Cat(where,
                                    ": file: expected the path of a .gguf or .safetensors file "
                                    "outside assets/, no part of which begins with . or ~, found ",
@@ -111,11 +119,13 @@ Status CheckBundlePath(const std::string& where, const std::string& file) {
 
 // The path must be assets/ plus the name of an asset, because `assemble` copies it under that name
 // beside the weights.
-Status CheckAssetPath(const std::string& where, const std::string& file) {
+Result<std::string> ReadAssetPath(const JsonFields& fields, const char* name) {
+  SHARD_TRY(std::string file, fields.String(name));
+  const std::string& where = fields.where();
   SHARD_CHECK(CheckRelativePath(where, file));
   const bool known =
       file.starts_with(kAssetDirectory) && IsAssetName(file.substr(kAssetDirectory.size()));
-  if (known) return Ok();
+  if (known) return file;
   return Error{Code::kCorrupt, Cat(where,
                                    ": file: expected assets/ and the name of a config, tokenizer, "
                                    "template, code or licence file, found ",
@@ -148,11 +158,14 @@ Status CheckLayout(const std::string& where, const BundleRecord& bundle) {
   return Ok();
 }
 
+Json WriteCells(const BundleHead& bundle) {
+  return {{"bytes", bundle.cells.bytes}, {"sha256", bundle.cells.sha256}};
+}
+
 // The chunk map must cover the file without gaps.
-Status ReadCells(const JsonFields& fields, BundleRecord& bundle) {
-  if (!fields.Has("cells")) return Ok();
-  SHARD_TRY(const Json* value, fields.Object("cells"));
-  const JsonFields cells(*value, Cat(fields.where(), ": cells"));
+Status ReadCells(const JsonFields& fields, const char* name, BundleHead& bundle) {
+  SHARD_TRY(const Json* value, fields.Object(name));
+  const JsonFields cells(*value, Cat(fields.where(), ": ", name));
   SHARD_TRY(const uint64_t bytes, NumberField(cells, "bytes", kMaxFileBytes));
   SHARD_TRY(const Json* digests, cells.Array("sha256"));
   if (bytes == 0) return cells.Wrong("bytes", "a number of bytes above 0");
@@ -170,11 +183,30 @@ Status ReadCells(const JsonFields& fields, BundleRecord& bundle) {
   return Ok();
 }
 
+bool HasCells(const BundleHead& bundle) { return !bundle.cells.sha256.empty(); }
+
+// "tensors" follow, which are written one at a time (manifest_write.cc).
+constexpr Field<BundleHead> kBundleFields[] = {
+    {"role", As<&BundleHead::role, ReadRole, RoleText>},
+    {"group", As<&BundleHead::group, ReadGroup>, Presence::kOptional},
+    {"file", As<&BundleHead::file, ReadBundlePath>},
+    {"format", Text<&BundleHead::format>},
+    {"size", Count<&BundleHead::size, kMaxFileBytes>},
+    {"sha256", Hex<&BundleHead::sha256, 64>},
+    {"cells", {WriteCells, ReadCells, HasCells}, Presence::kOptional},
+};
+
+constexpr Field<AssetRecord> kAssetFields[] = {
+    {"file", As<&AssetRecord::file, ReadAssetPath>},
+    {"size", Count<&AssetRecord::size, kMaxFileBytes>},
+    {"sha256", Hex<&AssetRecord::sha256, 64>},
+};
+
 Status ReadTensors(const JsonFields& fields, BundleRecord& bundle, uint64_t& ids_left) {
   SHARD_TRY(const Json* tensors, fields.Array("tensors"));
   bundle.tensors.reserve(tensors->size());
   for (const Json& value : *tensors) {
-    if (!value.is_object()) return NotAnObject(Cat(fields.where(), ": tensors"), value);
+    SHARD_CHECK(CheckObject(Cat(fields.where(), ": tensors"), value));
     SHARD_TRY(TensorRecord tensor, TensorFromJson(fields.where(), value));
     const std::string where = Cat(fields.where(), ": tensor ", Quoted(tensor.name));
     SHARD_CHECK(CheckTensorSize(where, tensor, FormatOf(bundle, tensor.dtype)));
@@ -190,66 +222,26 @@ Status ReadTensors(const JsonFields& fields, BundleRecord& bundle, uint64_t& ids
 
 }  // namespace
 
-Json BundleToJson(const BundleRecord& bundle) {
-  Json out = {{"role", std::string(RoleName(bundle.role))}};
-  if (bundle.group) out["group"] = *bundle.group;
-  out["file"] = bundle.file;
-  out["format"] = bundle.format;
-  out["size"] = bundle.size;
-  out["sha256"] = bundle.sha256;
-  if (!bundle.cells.sha256.empty())
-    out["cells"] = {{"bytes", bundle.cells.bytes}, {"sha256", bundle.cells.sha256}};
-  return out;
-}
+Json BundleToJson(const BundleRecord& bundle) { return ToJson(kBundleFields, bundle); }
 
-Json TensorToJson(const TensorRecord& tensor) {
-  Json out = {{"name", tensor.name}, {"dtype", tensor.dtype}, {"shape", tensor.shape}};
-  out["offset"] = tensor.offset;
-  out["bytes"] = tensor.bytes;
-  out["xxh3"] = tensor.xxh3;
-  if (tensor.layer) out["layer"] = *tensor.layer;
-  if (!tensor.expert_ids.empty()) out["experts"] = FormatIds(tensor.expert_ids);
-  if (!tensor.derived.empty()) out["derived"] = FormatIds(tensor.derived.ids());
-  if (!tensor.source.empty()) out["source"] = tensor.source;
-  return out;
-}
+Json TensorToJson(const TensorRecord& tensor) { return ToJson(kTensorFields, tensor); }
 
-Json AssetToJson(const AssetRecord& asset) {
-  return {{"file", asset.file}, {"size", asset.size}, {"sha256", asset.sha256}};
-}
+Json AssetToJson(const AssetRecord& asset) { return ToJson(kAssetFields, asset); }
 
 Result<BundleRecord> BundleFromJson(const std::string& where, const Json& value,
                                     uint64_t& ids_left) {
-  if (!value.is_object()) return NotAnObject(where, value);
+  SHARD_CHECK(CheckObject(where, value));
+  SHARD_TRY(const std::string file, ReadBundlePath(JsonFields(value, where), "file"));
+  const JsonFields fields(value, Cat(where, " ", Quoted(file)));
   BundleRecord bundle;
-  SHARD_TRY(bundle.file, JsonFields(value, where).String("file"));
-  SHARD_CHECK(CheckBundlePath(where, bundle.file));
-  const JsonFields fields(value, Cat(where, " ", Quoted(bundle.file)));
-  SHARD_TRY(const std::string role, fields.String("role"));
-  SHARD_TRY(bundle.role, RoleFromText(fields.where(), role));
-  if (bundle.role == Role::kGroup) {
-    SHARD_TRY(const uint64_t group, NumberField(fields, "group", kMaxExpertsPerLayer - 1));
-    bundle.group = static_cast<uint32_t>(group);
-  } else if (fields.Has("group")) {
-    return fields.Wrong("group", Cat("none in a file of role ", role).c_str());
-  }
-  SHARD_TRY(bundle.format, fields.String("format"));
-  SHARD_TRY(bundle.size, NumberField(fields, "size", kMaxFileBytes));
-  SHARD_TRY(bundle.sha256, HexField(fields, "sha256", 64));
-  SHARD_CHECK(ReadCells(fields, bundle));
+  SHARD_CHECK(ReadFields(kBundleFields, fields, bundle));
+  if (bundle.role == Role::kGroup && !bundle.group) return fields.Wrong("group", "a whole number");
   SHARD_CHECK(ReadTensors(fields, bundle, ids_left));
   return bundle;
 }
 
 Result<AssetRecord> AssetFromJson(const std::string& where, const Json& value) {
-  if (!value.is_object()) return NotAnObject(where, value);
-  const JsonFields fields(value, where);
-  AssetRecord asset;
-  SHARD_TRY(asset.file, fields.String("file"));
-  SHARD_CHECK(CheckAssetPath(where, asset.file));
-  SHARD_TRY(asset.size, NumberField(fields, "size", kMaxFileBytes));
-  SHARD_TRY(asset.sha256, HexField(fields, "sha256", 64));
-  return asset;
+  return ReadRecord(kAssetFields, where, value);
 }
 
 }  // namespace moepack::manifest

@@ -1,11 +1,14 @@
-// The sections of distribution.json as JSON values, written by manifest_write.cc and read by
-// manifest_parse.cc. Internal to manifest/.
+// The sections of distribution.json as JSON values: model_record.cc, manifest_sections.cc and
+// manifest_bundles.cc have a row per field. Internal to manifest/.
 #pragma once
 
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 
 #include "libshard/base/limits.h"
+#include "libshard/base/text/record.h"
 #include "manifest/document/manifest.h"
 
 namespace moepack::manifest {
@@ -15,14 +18,41 @@ namespace moepack::manifest {
 inline constexpr uint64_t kMaxManifestBytes = 512u << 20;
 inline constexpr uint32_t kMaxLayer = kMaxLayers - 1;
 
+// A text of this many lower-case hexadecimal digits.
+Result<std::string> HexField(const JsonFields& fields, const char* key, size_t digits);
+
+// Reads a whole number of at most `limit`.
+Result<uint64_t> NumberField(const JsonFields& fields, const char* key, uint64_t limit);
+
+// Rows for members that are read by them.
+template <size_t kDigits>
+Result<std::string> HexOf(const JsonFields& fields, const char* key) {
+  return HexField(fields, key, kDigits);
+}
+template <auto kMember, size_t kDigits>
+constexpr auto Hex = As<kMember, HexOf<kDigits>>;
+
+template <class Whole, uint64_t kLimit>
+Result<Whole> NumberUpTo(const JsonFields& fields, const char* key) {
+  SHARD_TRY(const uint64_t number, NumberField(fields, key, kLimit));
+  return static_cast<Whole>(number);
+}
+template <auto kMember, uint64_t kLimit = std::numeric_limits<ValueIn<kMember>>::max()>
+constexpr auto Count = As<kMember, NumberUpTo<ValueIn<kMember>, kLimit>>;
+
+// model_record.cc
+std::span<const Field<ModelRecord>> ModelFields();
 Json ModelToJson(const ModelRecord& model);
 Result<ModelRecord> ModelFromJson(const std::string& where, const Json& value);
 
-// Write the three versions of a distribution or node, and what "tool" says about the recipe.
 Json VersionsToJson(const Versions& versions);
-Result<Versions> VersionsFromJson(const JsonFields& fields);
-void AppendRecipe(const RecipeRecord& recipe, Json& tool);
-Result<RecipeRecord> RecipeFromJson(const JsonFields& tool);
+Result<Versions> ReadVersions(const JsonFields& fields, const char* name);
+
+// What "tool" says about the importance matrix.
+inline constexpr Field<RecipeRecord> kImatrixFields[] = {
+    {"file", Text<&RecipeRecord::imatrix_file>},
+    {"sha256", Hex<&RecipeRecord::imatrix_sha256, 64>},
+};
 
 // Writes a number per layer: as {"*": n} if all layers have the same number, otherwise with one key
 // per layer.
@@ -50,12 +80,13 @@ Result<AssetRecord> AssetFromJson(const std::string& where, const Json& value);
 // Write everything before "bundles", and everything after it, both without unknown fields.
 Json HeadToJson(const Manifest& manifest);
 Json TailToJson(const Manifest& manifest);
-
-// A text of this many lower-case hexadecimal digits.
-Result<std::string> HexField(const JsonFields& fields, const char* key, size_t digits);
-
-// Reads a whole number of at most `limit`.
-Result<uint64_t> NumberField(const JsonFields& fields, const char* key, uint64_t limit);
+// Read the same, but not the assets. `document` is that of `fields`.
+Status ReadHead(const JsonFields& fields, const Json& document, Manifest& manifest);
+Status ReadTail(const JsonFields& fields, Manifest& manifest);
+// The fields of "tool" but its name.
+std::span<const Field<ManifestHead>> ToolFields();
+// An empty object where nothing was kept.
+const Json& UnknownOf(const Manifest& manifest);
 
 // Reads the text of distribution.json.
 Result<std::string> ReadManifestText(const SourceTree& tree);

@@ -8,23 +8,11 @@
 
 #include "libshard/base/digest.h"
 #include "libshard/base/files/file.h"
-#include "libshard/plan/placement.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/unknown_fields.h"
 
 namespace moepack::manifest {
 namespace {
-
-constexpr unsigned kRefitMinor = 2;  // of the format, since distributions can be refitted
-
-const Json& NoFields() {
-  static const Json none = Json::object();
-  return none;
-}
-
-const Json& UnknownOf(const Manifest& manifest) {
-  return manifest.original ? *manifest.original : NoFields();
-}
 
 // Names from the command line need not be UTF-8, but a manifest must be.
 std::string ScalarText(const Json& value) {
@@ -144,12 +132,13 @@ Status AppendBundle(TextOut& to, const BundleRecord& bundle, const Json& unknown
 Status AppendBundles(TextOut& to, const Manifest& manifest) {
   std::string& out = to.text();
   const RecordIndex unknown = IndexRecords(UnknownOf(manifest), "bundles");
+  static const Json none = Json::object();
   const char* separator = "\n";
   out += "  \"bundles\": [";
   for (const BundleRecord& bundle : manifest.bundles) {
     out += separator;
     const auto kept = unknown.find(bundle.file);
-    SHARD_CHECK(AppendBundle(to, bundle, kept == unknown.end() ? NoFields() : *kept->second));
+    SHARD_CHECK(AppendBundle(to, bundle, kept == unknown.end() ? none : *kept->second));
     separator = ",\n";
   }
   out += manifest.bundles.empty() ? "],\n" : "\n  ],\n";
@@ -157,71 +146,6 @@ Status AppendBundles(TextOut& to, const Manifest& manifest) {
 }
 
 }  // namespace
-
-Json RoutingToJson(const Manifest& manifest) {
-  Json out = {{"policy", "masked-group"}, {"eligible", "group+fill+overlay"}};
-  out["top_k"] = ModelToJson(manifest.model)["top_k"];
-  out["mask_point"] = "logits";
-  if (manifest.plan.placement) {
-    out["placement"] = PlacementToJson(*manifest.plan.placement);
-    return out;
-  }
-  const Json& unknown = UnknownOf(manifest);
-  const bool kept = unknown.contains("routing") && unknown["routing"].contains("placement");
-  out["placement"] = kept ? unknown["routing"]["placement"] : Json{{"rule", "hash"}};
-  return out;
-}
-
-Json VersionsToJson(const Versions& versions) {
-  Json out = {{"model", versions.model}, {"shard", versions.shard}, {"replica", versions.replica}};
-  if (!versions.refit.empty()) out["refit"] = versions.refit;
-  return out;
-}
-
-void AppendRecipe(const RecipeRecord& recipe, Json& tool) {
-  if (!recipe.name.empty()) tool["recipe"] = recipe.name;
-  if (recipe.imatrix_file.empty()) return;
-  tool["imatrix"] = {{"file", recipe.imatrix_file}, {"sha256", recipe.imatrix_sha256}};
-}
-
-Json HeadToJson(const Manifest& manifest) {
-  Json out = {{"format", kFormatName}};
-  const unsigned minor = manifest.refit ? kRefitMinor : FormatMinorOf(manifest.plan);
-  out["format_version"] = std::to_string(kFormatMajor) + "." + std::to_string(minor);
-  out["model"] = ModelToJson(manifest.model);
-  out["versions"] = VersionsToJson(manifest.versions);
-  out["partition"] = PartitionToJson(manifest.plan);
-  out["overlays"] = OverlaysToJson(manifest.plan);
-  out["routing"] = RoutingToJson(manifest);
-  if (!manifest.plan.stages.empty()) out["stages"] = StagesToJson(manifest.plan);
-  if (manifest.refit) out["refit"] = RefitToJson(*manifest.refit);
-  const Json& unknown = UnknownOf(manifest);
-  for (const char* section : {"stages", "calibration"}) {
-    if (unknown.contains(section)) out[section] = unknown[section];
-  }
-  if (manifest.quality) out["quality"]["measured"] = QualityToJson(*manifest.quality);
-  if (unknown.contains("quality")) {
-    if (manifest.quality) {
-      KeepUnknown(unknown["quality"], out["quality"]);
-    } else {
-      out["quality"] = unknown["quality"];
-    }
-  }
-  out["complete"] = manifest.complete;
-  if (manifest.without_assets) out["without_assets"] = true;
-  return out;
-}
-
-Json TailToJson(const Manifest& manifest) {
-  Json out = Json::object();
-  Json& assets = out["assets"] = Json::array();
-  for (const AssetRecord& asset : manifest.assets) assets.push_back(AssetToJson(asset));
-  Json& tool = out["tool"] = {{"name", "moepack"}, {"version", manifest.tool_version}};
-  AppendRecipe(manifest.recipe, tool);
-  tool["command"] = manifest.command;
-  if (manifest.created != 0) tool["created"] = manifest.created;
-  return out;
-}
 
 Status StreamManifest(const Manifest& manifest, const ManifestSink& sink) {
   Json head = HeadToJson(manifest);

@@ -32,7 +32,7 @@ std::string DamagedNodeHint(const std::string& directory) {
              " says where; assemble it again to fix it");
 }
 
-Json ExpertsToJson(const NodeRecord& record) {
+Json WriteNodeExperts(const NodeRecord& record) {
   // Layers are sorted by number, whereas the map has "10" before "2".
   std::vector<std::pair<std::string, std::string>> layers(record.experts_by_layer.begin(),
                                                           record.experts_by_layer.end());
@@ -44,68 +44,84 @@ Json ExpertsToJson(const NodeRecord& record) {
   return out;
 }
 
-Status ReadExperts(const JsonFields& fields, NodeRecord& record) {
-  SHARD_TRY(const Json* experts, fields.Object("experts"));
+Status ReadNodeExperts(const JsonFields& fields, const char* name, NodeRecord& record) {
+  SHARD_TRY(const Json* experts, fields.Object(name));
   for (const auto& [layer, ids] : experts->items()) {
     const bool known = layer == "*" || ParseUint(layer).value_or(UINT64_MAX) <= kMaxLayer;
     if (!known || !ids.is_string()) {
-      return Error{Code::kCorrupt, Cat(fields.where(), ": experts: expected expert ids by layer, ",
-                                       "found ", Quoted(layer), ": ", DescribeJson(ids))};
+      return Error{Code::kCorrupt,
+                   Cat(fields.where(), ": ", name, ": expected expert ids by layer, found ",
+                       Quoted(layer), ": ", DescribeJson(ids))};
     }
-    SHARD_CHECK(ParseIds(Cat(fields.where(), ": experts: layer ", layer),
+    SHARD_CHECK(ParseIds(Cat(fields.where(), ": ", name, ": layer ", layer),
                          ids.get_ref<const std::string&>(), kMaxExpertsPerLayer - 1));
     record.experts_by_layer[layer] = ids.get<std::string>();
   }
   return Ok();
 }
 
-Result<NodeFileRecord> FileFromJson(const std::string& where, const Json& value) {
-  if (!value.is_object()) {
-    return Error{Code::kCorrupt, Cat(where, ": expected an object, found ", DescribeJson(value))};
-  }
-  const JsonFields fields(value, where);
-  NodeFileRecord out;
-  SHARD_TRY(out.file, fields.String("file"));
-  const bool plain = IsSafeRelativePath(out.file) && out.file.size() <= kMaxPath &&
-                     out.file.find('/') == std::string::npos && out.file != kNodeFile &&
-                     !IsKeptName(out.file);
-  if (!plain) {
-    return Error{Code::kCorrupt, Cat(where, ": file: expected the name of a file beside ",
-                                     kNodeFile, ", found ", Quoted(out.file))};
-  }
-  SHARD_TRY(out.size, NumberField(fields, "size", kMaxFileBytes));
-  SHARD_TRY(out.sha256, HexField(fields, "sha256", 64));
+Result<std::string> ReadNodeFileName(const JsonFields& fields, const char* name) {
+  SHARD_TRY(std::string file, fields.String(name));
+  const bool plain = IsSafeRelativePath(file) && file.size() <= kMaxPath &&
+                     file.find('/') == std::string::npos && file != kNodeFile && !IsKeptName(file);
+  if (plain) return file;
+  return Error{Code::kCorrupt,
+               Cat(fields.where(), ": ", name, ": expected the name of a file beside ", kNodeFile,
+                   ", found ", Quoted(file))};
+}
+
+constexpr Field<NodeFileRecord> kNodeFileFields[] = {
+    {"file", As<&NodeFileRecord::file, ReadNodeFileName>},
+    {"size", Count<&NodeFileRecord::size, kMaxFileBytes>},
+    {"sha256", Hex<&NodeFileRecord::sha256, 64>},
+};
+
+Json NodeFilesToJson(const std::vector<NodeFileRecord>& files) {
+  Json out = Json::array();
+  for (const NodeFileRecord& file : files) out.push_back(ToJson(kNodeFileFields, file));
   return out;
 }
 
-Status ReadFiles(const JsonFields& fields, NodeRecord& record) {
-  SHARD_TRY(const Json* files, fields.Array("files"));
+Result<std::vector<NodeFileRecord>> ReadNodeFiles(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const Json* list, fields.Array(name));
+  const std::string where = Cat(fields.where(), ": ", name);
   TextSet<std::string> names;
-  for (const Json& value : *files) {
-    SHARD_TRY(NodeFileRecord file, FileFromJson(Cat(fields.where(), ": files"), value));
+  std::vector<NodeFileRecord> files;
+  for (const Json& value : *list) {
+    SHARD_TRY(NodeFileRecord file, ReadRecord(kNodeFileFields, where, value));
     if (!names.insert(file.file).second) {
-      return Error{Code::kCorrupt, Cat(fields.where(), ": files: ", Quoted(file.file),
-                                       ": expected once, found twice")};
+      return Error{Code::kCorrupt,
+                   Cat(where, ": ", Quoted(file.file), ": expected once, found twice")};
     }
-    record.files.push_back(std::move(file));
+    files.push_back(std::move(file));
   }
-  if (!record.files.empty()) return Ok();
-  return Error{Code::kCorrupt,
-               Cat(fields.where(), ": files: expected the files of the node, found none")};
+  if (!files.empty()) return files;
+  return Error{Code::kCorrupt, Cat(where, ": expected the files of the node, found none")};
 }
 
-// Reads what version 1.1 of the format added.
-Status ReadProvenance(const JsonFields& fields, NodeRecord& record) {
-  SHARD_TRY(const Json* distribution, fields.Object("distribution"));
-  SHARD_TRY(
-      record.distribution_sha256,
-      HexField(JsonFields(*distribution, Cat(fields.where(), ": distribution")), "sha256", 64));
-  SHARD_TRY(const Json* tool, fields.Object("tool"));
-  const JsonFields tool_fields(*tool, Cat(fields.where(), ": tool"));
-  SHARD_TRY(record.tool_version, tool_fields.String("version"));
-  SHARD_TRY(record.recipe, RecipeFromJson(tool_fields));
-  return ReadFiles(fields, record);
-}
+constexpr Field<NodeRecord> kDistributionFields[] = {
+    {"sha256", Hex<&NodeRecord::distribution_sha256, 64>},
+};
+
+// After the name of the tool.
+constexpr Field<NodeRecord> kNodeToolFields[] = {
+    {"version", Text<&NodeRecord::tool_version>},
+    {"recipe", InMember<&NodeRecord::recipe, Text<&RecipeRecord::name>>, Presence::kOptional},
+    {"imatrix", InMember<&NodeRecord::recipe, Inner<kImatrixFields>>, Presence::kOptional},
+};
+
+constexpr Field<NodeRecord> kNodeFields[] = {
+    {"versions", As<&NodeRecord::versions, ReadVersions, VersionsToJson>},
+    {"group", Count<&NodeRecord::group, kMaxExpertsPerLayer - 1>},
+    {"experts", {WriteNodeExperts, ReadNodeExperts}},
+};
+
+// What version 1.1 of the format added.
+constexpr Field<NodeRecord> kProvenanceFields[] = {
+    {"distribution", Inner<kDistributionFields>},
+    {"tool", {NodeToolToJson, Inner<kNodeToolFields>.read}},
+    {"files", As<&NodeRecord::files, ReadNodeFiles, NodeFilesToJson>},
+};
 
 }  // namespace
 
@@ -134,8 +150,8 @@ NodeRecord DescribeNode(const Manifest& manifest, const std::string& distributio
 }
 
 Json NodeToolToJson(const NodeRecord& record) {
-  Json tool = {{"name", "moepack"}, {"version", record.tool_version}};
-  AppendRecipe(record.recipe, tool);
+  Json tool = {{"name", "moepack"}};
+  WriteFields(kNodeToolFields, record, tool);
   return tool;
 }
 
@@ -144,33 +160,20 @@ std::string WriteNodeRecord(NodeRecord record) {
             [](const NodeFileRecord& a, const NodeFileRecord& b) { return a.file < b.file; });
   Json document = {{"format", kNodeFormatName}};
   document["format_version"] = Cat(kNodeFormatMajor, ".", kNodeFormatMinor);
-  document["versions"] = VersionsToJson(record.versions);
-  document["group"] = record.group;
-  document["experts"] = ExpertsToJson(record);
-  document["distribution"] = {{"sha256", record.distribution_sha256}};
-  document["tool"] = NodeToolToJson(record);
-  Json& files = document["files"] = Json::array();
-  for (const NodeFileRecord& file : record.files) {
-    files.push_back({{"file", file.file}, {"size", file.size}, {"sha256", file.sha256}});
-  }
+  WriteFields(kNodeFields, record, document);
+  WriteFields(kProvenanceFields, record, document);
   return WriteJson(document);
 }
 
 Result<NodeRecord> ParseNodeRecord(const std::string& where, std::string_view text) {
   SHARD_TRY(const Json document, ParseJson(where, text));
-  if (!document.is_object()) {
-    return Error{Code::kCorrupt,
-                 Cat(where, ": expected an object, found ", DescribeJson(document))};
-  }
+  SHARD_CHECK(CheckObject(where, document));
   const JsonFields fields(document, where);
   NodeRecord record;
   SHARD_TRY(const FormatVersion version, CheckFormat(fields, kNodeFormatName, kNodeFormatMajor));
-  SHARD_TRY(const Json* versions, fields.Object("versions"));
-  SHARD_TRY(record.versions, VersionsFromJson(JsonFields(*versions, Cat(where, ": versions"))));
-  SHARD_TRY(const uint64_t group, NumberField(fields, "group", kMaxExpertsPerLayer - 1));
-  record.group = static_cast<uint32_t>(group);
-  SHARD_CHECK(ReadExperts(fields, record));
-  if (fields.Has("files") || version.minor > 0) SHARD_CHECK(ReadProvenance(fields, record));
+  SHARD_CHECK(ReadFields(kNodeFields, fields, record));
+  if (fields.Has("files") || version.minor > 0)
+    SHARD_CHECK(ReadFields(kProvenanceFields, fields, record));
   return record;
 }
 

@@ -15,47 +15,10 @@ constexpr const char* kAllScored = "all but the first";
 constexpr const char* kHalfScored = "second half";
 constexpr size_t kMaxQualityText = 256;
 constexpr uint64_t kMaxScoredTokens = uint64_t{1} << 53;
-constexpr double kMaxNats = 1e6;
+constexpr int kMaxNats = 1000000;
 
 Json MeasuredToJson(const MeanError& measured) {
   return {{"mean", measured.mean}, {"error", measured.error}};
-}
-
-Json DamageToJson(const DamageFigures& damage) {
-  return {{"kld", MeasuredToJson(damage.kld)},
-          {"extra_nats", MeasuredToJson(damage.extra_nats)},
-          {"top1", MeasuredToJson(damage.top1)}};
-}
-
-Json FiguresToJson(const QualityFigures& figures) {
-  Json out = {{"sessions", figures.sessions},
-              {"tokens", figures.tokens},
-              {"nats", MeasuredToJson(figures.nats)}};
-  if (figures.split) out["split"] = DamageToJson(*figures.split);
-  if (figures.total) out["total"] = DamageToJson(*figures.total);
-  return out;
-}
-
-Json CountOrNull(const std::optional<uint64_t>& count) {
-  return count ? Json(*count) : Json(nullptr);
-}
-
-Json MadeFromToJson(const MadeFrom& made_from) {
-  Json out = {{"plan", CountOrNull(made_from.plan)}};
-  if (made_from.refitted) out["refit"] = CountOrNull(made_from.refit);
-  return out;
-}
-
-Json RowToJson(const QualityRow& row) {
-  Json out = {{"all", FiguresToJson(row.all)}};
-  if (row.buckets.empty()) return out;
-  Json& buckets = out["buckets"] = Json::array();
-  for (const auto& [bucket, figures] : row.buckets) {
-    Json entry = {{"bucket", bucket}};
-    entry.update(FiguresToJson(figures));
-    buckets.push_back(std::move(entry));
-  }
-  return out;
 }
 
 Result<std::string> ShortText(const JsonFields& fields, const char* key) {
@@ -78,51 +41,103 @@ Result<MeanError> ReadMeasured(const JsonFields& fields, const char* key, double
   return measured;
 }
 
-Result<std::optional<DamageFigures>> ReadDamage(const JsonFields& fields, const char* key) {
-  if (!fields.Has(key)) return std::optional<DamageFigures>();
-  SHARD_TRY(const Json* value, fields.Object(key));
-  const JsonFields inner(*value, Cat(fields.where(), ": ", key));
-  DamageFigures damage;
-  // A divergence is never negative except through rounding.
-  SHARD_TRY(damage.kld, ReadMeasured(inner, "kld", -1, kMaxNats));
-  SHARD_TRY(damage.extra_nats, ReadMeasured(inner, "extra_nats", -kMaxNats, kMaxNats));
-  SHARD_TRY(damage.top1, ReadMeasured(inner, "top1", 0, 1));
-  return std::optional(damage);
-}
+template <auto kMember, int kLeast, int kMost>
+constexpr auto Measured = As<kMember,
+                             +[](const JsonFields& fields, const char* name) {
+                               return ReadMeasured(fields, name, kLeast, kMost);
+                             },
+                             MeasuredToJson>;
 
-Result<QualityFigures> ReadFigures(const JsonFields& fields) {
-  QualityFigures figures;
-  SHARD_TRY(figures.sessions, NumberField(fields, "sessions", kMaxScoredTokens));
-  SHARD_TRY(figures.tokens, NumberField(fields, "tokens", kMaxScoredTokens));
-  SHARD_TRY(figures.nats, ReadMeasured(fields, "nats", -1, kMaxNats));
-  SHARD_TRY(figures.split, ReadDamage(fields, "split"));
-  SHARD_TRY(figures.total, ReadDamage(fields, "total"));
-  return figures;
-}
+// A divergence is never negative except through rounding.
+constexpr Field<DamageFigures> kDamageFields[] = {
+    {"kld", Measured<&DamageFigures::kld, -1, kMaxNats>},
+    {"extra_nats", Measured<&DamageFigures::extra_nats, -kMaxNats, kMaxNats>},
+    {"top1", Measured<&DamageFigures::top1, 0, 1>},
+};
 
-Result<QualityRow> ReadRow(const std::string& where, const Json& value) {
-  const JsonFields fields(value, where);
-  QualityRow row;
-  SHARD_TRY(const Json* all, fields.Object("all"));
-  SHARD_TRY(row.all, ReadFigures(JsonFields(*all, Cat(where, ": all"))));
-  if (!fields.Has("buckets")) return row;
-  SHARD_TRY(const Json* buckets, fields.Array("buckets"));
-  for (const Json& entry : *buckets) {
-    if (!entry.is_object()) return fields.Wrong("buckets", "an array of objects");
-    const JsonFields inner(entry, Cat(where, ": bucket ", row.buckets.size()));
-    SHARD_TRY(std::string bucket, ShortText(inner, "bucket"));
-    SHARD_TRY(QualityFigures figures, ReadFigures(inner));
-    row.buckets.emplace_back(std::move(bucket), std::move(figures));
+constexpr Field<QualityFigures> kFiguresFields[] = {
+    {"sessions", Count<&QualityFigures::sessions, kMaxScoredTokens>},
+    {"tokens", Count<&QualityFigures::tokens, kMaxScoredTokens>},
+    {"nats", Measured<&QualityFigures::nats, -1, kMaxNats>},
+    {"split", Nested<&QualityFigures::split, kDamageFields>, Presence::kOptional},
+    {"total", Nested<&QualityFigures::total, kDamageFields>, Presence::kOptional},
+};
+
+using Buckets = std::vector<std::pair<std::string, QualityFigures>>;
+
+Json BucketsToJson(const Buckets& buckets) {
+  Json out = Json::array();
+  for (const auto& [bucket, figures] : buckets) {
+    out.push_back({{"bucket", bucket}});
+    WriteFields(kFiguresFields, figures, out.back());
   }
-  return row;
+  return out;
 }
 
-Result<std::optional<QualityRow>> ReadOptionalRow(const JsonFields& fields, const char* key) {
-  if (!fields.Has(key)) return std::optional<QualityRow>();
-  SHARD_TRY(const Json* value, fields.Object(key));
-  SHARD_TRY(QualityRow row, ReadRow(Cat(fields.where(), ": ", key), *value));
-  return std::optional(std::move(row));
+Result<Buckets> ReadBuckets(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const Json* list, fields.Array(name));
+  Buckets buckets;
+  for (const Json& entry : *list) {
+    if (!entry.is_object()) return fields.Wrong(name, "an array of objects");
+    const JsonFields inner(entry, Cat(fields.where(), ": bucket ", buckets.size()));
+    auto& [bucket, figures] = buckets.emplace_back();
+    SHARD_TRY(bucket, ShortText(inner, "bucket"));
+    SHARD_CHECK(ReadFields(kFiguresFields, inner, figures));
+  }
+  return buckets;
 }
+
+constexpr Field<QualityRow> kRowFields[] = {
+    {"all", Nested<&QualityRow::all, kFiguresFields>},
+    {"buckets", As<&QualityRow::buckets, ReadBuckets, BucketsToJson>, Presence::kOptional},
+};
+
+bool IsRefitted(const MadeFrom& made_from) { return made_from.refitted; }
+
+constexpr auto kRefitCount = Count<&MadeFrom::refit, kMaxScoredTokens>;
+
+// null where the distribution does not say.
+constexpr Field<MadeFrom> kMadeFromFields[] = {
+    {"plan", Count<&MadeFrom::plan, kMaxScoredTokens>, Presence::kDefaulted},
+    {"refit", {kRefitCount.write, kRefitCount.read, IsRefitted}, Presence::kOptional},
+};
+
+Json MadeFromToJson(const MadeFrom& made_from) { return ToJson(kMadeFromFields, made_from); }
+
+Result<MadeFrom> ReadMadeFrom(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const Json* value, fields.Object(name));
+  SHARD_TRY(MadeFrom made_from,
+            ReadRecord(kMadeFromFields, Cat(fields.where(), ": ", name), *value));
+  made_from.refitted = value->contains("refit");
+  return made_from;
+}
+
+std::string ScoredText(bool half) { return half ? kHalfScored : kAllScored; }
+
+Result<bool> ReadScored(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const std::string scored, fields.String(name));
+  if (scored == kHalfScored || scored == kAllScored) return scored == kHalfScored;
+  return fields.Wrong(name, Cat('"', kAllScored, "\" or \"", kHalfScored, '"').c_str());
+}
+
+// Before "groups" and "best".
+constexpr Field<QualityRecord> kSettingFields[] = {
+    {"tool_version", As<&QualityRecord::tool_version, ShortText>},
+    {"executor", As<&QualityRecord::executor, ShortText>},
+    {"precision", As<&QualityRecord::precision, ShortText>},
+    {"context", Count<&QualityRecord::context>},
+    {"scored", As<&QualityRecord::score_half, ReadScored, ScoredText>},
+    {"tokens_sha256", Hex<&QualityRecord::tokens_sha256, 64>},
+    {"sessions", Count<&QualityRecord::sessions, kMaxScoredTokens>},
+    {"tokens", Count<&QualityRecord::tokens, kMaxScoredTokens>},
+    {"made_from", As<&QualityRecord::made_from, ReadMadeFrom, MadeFromToJson>, Presence::kOptional},
+    {"reference", Nested<&QualityRecord::reference, kRowFields>, Presence::kOptional},
+    {"unmasked", Nested<&QualityRecord::unmasked, kRowFields>, Presence::kOptional},
+};
+
+constexpr Field<QualityRecord> kBestFields[] = {
+    {"best", Nested<&QualityRecord::best, kRowFields>},
+};
 
 Status ReadGroups(const JsonFields& fields, size_t groups, QualityRecord& record) {
   SHARD_TRY(const Json* list, fields.Array("groups"));
@@ -134,43 +149,9 @@ Status ReadGroups(const JsonFields& fields, size_t groups, QualityRecord& record
     if (group >= groups) return inner.Wrong("group", Cat("less than ", groups).c_str());
     if (!record.groups.empty() && group <= record.groups.back().first)
       return inner.Wrong("group", "ascending numbers");
-    SHARD_TRY(QualityRow row, ReadRow(where, value));
+    SHARD_TRY(QualityRow row, ReadRecord(kRowFields, where, value));
     record.groups.emplace_back(static_cast<uint32_t>(group), std::move(row));
   }
-  return Ok();
-}
-
-Result<std::optional<uint64_t>> CountField(const JsonFields& fields, const char* key) {
-  if (!fields.Has(key)) return std::optional<uint64_t>();
-  SHARD_TRY(const uint64_t count, NumberField(fields, key, kMaxScoredTokens));
-  return std::optional(count);
-}
-
-Result<std::optional<MadeFrom>> ReadMadeFrom(const JsonFields& fields) {
-  if (!fields.Has("made_from")) return std::optional<MadeFrom>();
-  SHARD_TRY(const Json* value, fields.Object("made_from"));
-  const JsonFields inner(*value, Cat(fields.where(), ": made_from"));
-  MadeFrom made_from;
-  SHARD_TRY(made_from.plan, CountField(inner, "plan"));
-  made_from.refitted = value->contains("refit");
-  SHARD_TRY(made_from.refit, CountField(inner, "refit"));
-  return std::optional(made_from);
-}
-
-Status ReadSetting(const JsonFields& fields, QualityRecord& record) {
-  SHARD_TRY(record.tool_version, ShortText(fields, "tool_version"));
-  SHARD_TRY(record.executor, ShortText(fields, "executor"));
-  SHARD_TRY(record.precision, ShortText(fields, "precision"));
-  SHARD_TRY(const uint64_t context, NumberField(fields, "context", UINT32_MAX));
-  record.context = static_cast<uint32_t>(context);
-  SHARD_TRY(const std::string scored, fields.String("scored"));
-  record.score_half = scored == kHalfScored;
-  if (!record.score_half && scored != kAllScored)
-    return fields.Wrong("scored", Cat('"', kAllScored, "\" or \"", kHalfScored, '"').c_str());
-  SHARD_TRY(record.tokens_sha256, HexField(fields, "tokens_sha256", 64));
-  SHARD_TRY(record.sessions, NumberField(fields, "sessions", kMaxScoredTokens));
-  SHARD_TRY(record.tokens, NumberField(fields, "tokens", kMaxScoredTokens));
-  SHARD_TRY(record.made_from, ReadMadeFrom(fields));
   return Ok();
 }
 
@@ -188,39 +169,21 @@ double SixDigits(double value) {
 }
 
 Json QualityToJson(const QualityRecord& record) {
-  Json out = {{"tool_version", record.tool_version},
-              {"executor", record.executor},
-              {"precision", record.precision},
-              {"context", record.context},
-              {"scored", record.score_half ? kHalfScored : kAllScored},
-              {"tokens_sha256", record.tokens_sha256},
-              {"sessions", record.sessions},
-              {"tokens", record.tokens}};
-  if (record.made_from) out["made_from"] = MadeFromToJson(*record.made_from);
-  if (record.reference) out["reference"] = RowToJson(*record.reference);
-  if (record.unmasked) out["unmasked"] = RowToJson(*record.unmasked);
+  Json out = ToJson(kSettingFields, record);
   Json& groups = out["groups"] = Json::array();
   for (const auto& [group, row] : record.groups) {
-    Json entry = {{"group", group}};
-    entry.update(RowToJson(row));
-    groups.push_back(std::move(entry));
+    groups.push_back({{"group", group}});
+    WriteFields(kRowFields, row, groups.back());
   }
-  out["best"] = RowToJson(record.best);
+  WriteFields(kBestFields, record, out);
   return out;
 }
 
 Result<QualityRecord> QualityFromJson(const std::string& where, const Json& value, size_t groups) {
-  if (!value.is_object()) {
-    return Error{Code::kCorrupt, Cat(where, ": expected an object, found ", DescribeJson(value))};
-  }
+  SHARD_TRY(QualityRecord record, ReadRecord(kSettingFields, where, value));
   const JsonFields fields(value, where);
-  QualityRecord record;
-  SHARD_CHECK(ReadSetting(fields, record));
-  SHARD_TRY(record.reference, ReadOptionalRow(fields, "reference"));
-  SHARD_TRY(record.unmasked, ReadOptionalRow(fields, "unmasked"));
   SHARD_CHECK(ReadGroups(fields, groups, record));
-  SHARD_TRY(const Json* best, fields.Object("best"));
-  SHARD_TRY(record.best, ReadRow(Cat(where, ": best"), *best));
+  SHARD_CHECK(ReadFields(kBestFields, fields, record));
   return record;
 }
 

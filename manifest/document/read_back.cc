@@ -22,28 +22,10 @@ Error Refused(const std::string& reason) {
 // Copies a manifest without its tensors.
 Manifest WithoutTensors(const Manifest& manifest) {
   Manifest out;
-  out.model = manifest.model;
-  out.versions = manifest.versions;
-  out.plan = manifest.plan;
-  out.complete = manifest.complete;
-  out.without_assets = manifest.without_assets;
-  out.assets = manifest.assets;
-  out.tool_version = manifest.tool_version;
-  out.recipe = manifest.recipe;
-  out.refit = manifest.refit;
-  out.command = manifest.command;
-  out.quality = manifest.quality;
-  out.created = manifest.created;
-  for (const BundleRecord& bundle : manifest.bundles) {
-    BundleRecord& record = out.bundles.emplace_back();
-    record.role = bundle.role;
-    record.group = bundle.group;
-    record.file = bundle.file;
-    record.format = bundle.format;
-    record.size = bundle.size;
-    record.sha256 = bundle.sha256;
-    record.cells = bundle.cells;
-  }
+  static_cast<ManifestHead&>(out) = manifest;
+  out.original = nullptr;
+  for (const BundleRecord& bundle : manifest.bundles)
+    static_cast<BundleHead&>(out.bundles.emplace_back()) = bundle;
   return out;
 }
 

@@ -3,7 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/text/json.h"
+#include "libshard/base/text/record.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/manifest.h"
 #include "manifest/registry/artifact/reference.h"
@@ -14,40 +14,47 @@ namespace {
 constexpr uint64_t kMaxLock = 1u << 20;
 constexpr uint64_t kLockVersion = 1;
 
-Result<std::vector<uint32_t>> GroupsOf(const JsonFields& fields) {
-  SHARD_TRY(const Json* list, fields.Array("groups"));
+Result<std::string> ReadSetDigest(const JsonFields& fields, const char* name) {
+  SHARD_TRY(std::string digest, fields.String(name));
+  if (IsDigest(digest)) return digest;
+  return fields.Wrong(name, "sha256: and 64 hexadecimal digits");
+}
+
+Result<std::vector<uint32_t>> ReadPulledGroups(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const Json* list, fields.Array(name));
   std::vector<uint32_t> groups;
   for (const Json& group : *list) {
     const bool number =
         group.is_number_unsigned() && group.get<uint64_t>() <= std::numeric_limits<uint32_t>::max();
-    if (!number) return fields.Wrong("groups", "a list of group numbers");
+    if (!number) return fields.Wrong(name, "a list of group numbers");
     groups.push_back(group.get<uint32_t>());
   }
   return groups;
 }
 
+// After the version.
+constexpr Field<PullLock> kLockFields[] = {
+    {"reference", Text<&PullLock::reference>},
+    {"digest", As<&PullLock::digest, ReadSetDigest>},
+    {"groups", As<&PullLock::groups, ReadPulledGroups>},
+    {"overlay", Text<&PullLock::overlay>, Presence::kDefaulted},
+};
+
 Result<PullLock> LockFrom(const JsonFields& fields) {
   SHARD_TRY(const uint64_t version, fields.Unsigned("version"));
   if (version != kLockVersion) return fields.Wrong("version", "1");
   PullLock lock;
-  SHARD_TRY(lock.reference, fields.String("reference"));
-  SHARD_TRY(lock.digest, fields.String("digest"));
-  if (!IsDigest(lock.digest)) return fields.Wrong("digest", "sha256: and 64 hexadecimal digits");
-  SHARD_TRY(lock.groups, GroupsOf(fields));
   lock.overlay.reset();
-  if (!fields.Has("overlay")) return lock;
-  SHARD_TRY(lock.overlay, fields.String("overlay"));
+  SHARD_CHECK(ReadFields(kLockFields, fields, lock));
   return lock;
 }
 
 }  // namespace
 
 std::string WriteLock(const PullLock& lock) {
-  return WriteJson({{"version", kLockVersion},
-                    {"reference", lock.reference},
-                    {"digest", lock.digest},
-                    {"groups", lock.groups},
-                    {"overlay", lock.overlay ? Json(*lock.overlay) : Json(nullptr)}});
+  Json document = {{"version", kLockVersion}};
+  WriteFields(kLockFields, lock, document);
+  return WriteJson(document);
 }
 
 Result<PullLock> ParseLock(const std::string& where, std::string_view text) {

@@ -61,11 +61,6 @@ Status CheckRuns(const std::string& where, const PieceRecord& piece) {
   return Ok();
 }
 
-Status CheckObject(const std::string& where, const Json& value) {
-  if (value.is_object()) return Ok();
-  return Error{Code::kCorrupt, Cat(where, ": expected an object, found ", DescribeJson(value))};
-}
-
 Result<PieceRecord> PieceFromJson(const std::string& where, const Json& value) {
   SHARD_CHECK(CheckObject(where, value));
   const JsonFields fields(value, where);

@@ -128,15 +128,25 @@ std::string PlacementText(const Manifest& manifest) {
              Quoted(RoutingToJson(manifest)["placement"]["rule"].get<std::string>()));
 }
 
+// Names the fields of a record that only the writer can state, with their text.
+template <class Record>
+void AddStatements(std::span<const Field<Record>> table, const char* prefix, const Record& record,
+                   std::vector<std::string>& names) {
+  for (const Field<Record>& field : table) {
+    if (field.proof != Proof::kNone || !field.form.is_set(record)) continue;
+    const Json value = field.form.write(record);
+    names.push_back(
+        Cat(prefix, field.name, value.is_string() ? Cat(" ", DescribeJson(value)) : ""));
+  }
+}
+
 // The fields that only the writer can state, as far as the manifest has them.
 std::vector<std::string> OwnStatements(const Manifest& manifest) {
-  const ModelRecord& model = manifest.model;
   std::vector<std::string> fields;
   const auto add = [&](bool there, std::string field) {
     if (there) fields.push_back(std::move(field));
   };
-  add(!model.id.empty(), Cat("model.id ", Quoted(model.id)));
-  add(!model.revision.empty(), Cat("model.revision ", Quoted(model.revision)));
+  AddStatements(ModelFields(), "model.", manifest.model, fields);
   add(!manifest.plan.scheme.empty(), Cat("partition.scheme ", Quoted(manifest.plan.scheme)));
   for (const OverlayPlan& overlay : manifest.plan.overlays)
     add(true, Cat("overlay version ", Quoted(overlay.version),
@@ -154,9 +164,7 @@ std::vector<std::string> OwnStatements(const Manifest& manifest) {
   }
   add(manifest.refit != nullptr, "refit: method, texts and errors");
   add(true, Cat("tool.name ", ToolName(manifest)));
-  add(!manifest.tool_version.empty(), Cat("tool.version ", Quoted(manifest.tool_version)));
-  add(!manifest.command.empty(), "tool.command");
-  add(manifest.created != 0, "tool.created");
+  AddStatements<ManifestHead>(ToolFields(), "tool.", manifest, fields);
   add(Kept(manifest, "tool", "parents") != nullptr, "tool.parents[].manifest_sha256");
   if (manifest.original) {
     const std::string unknown = UnknownFieldsText(manifest);

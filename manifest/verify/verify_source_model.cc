@@ -68,24 +68,22 @@ void CheckSourceRecords(const Manifest& manifest, const MoeModel& model, RuleFin
   }
 }
 
-// Compares every field of "model" except those with their own rules, those that the user chose (the
-// id, which is free, and the revision, which is part of the model version), and the licence, which
-// authors may state later or differently for the same weights.
+// Compares the fields of "model" that a distribution of the source would have, too.
 void CheckFacts(const Manifest& manifest, const MoeModel& model, RuleFindings& findings) {
-  const ModelRecord& record = manifest.model;
-  const Json expected =
-      ModelToJson(DescribeModel(model, manifest.plan, record.id, record.revision).model);
-  const Json found = ModelToJson(record);
-  const auto text = [](const Json& fields, const std::string& key) {
-    return fields.contains(key) ? DescribeJson(fields[key]) : "none";
-  };
-  Json keys = expected;
-  keys.update(found);
-  for (const char* own : {"source", "license", "moe_layers", "experts", "top_k"}) keys.erase(own);
-  for (const auto& [key, value] : keys.items()) {
-    if (expected.contains(key) == found.contains(key) && expected[key] == found[key]) continue;
-    findings.Error(Cat("model.", key, ": expected ", text(expected, key), " (the source), found ",
-                       text(found, key)));
+  const ModelRecord& found = manifest.model;
+  const ModelRecord expected = DescribeModel(model, manifest.plan, found.id, found.revision).model;
+  for (const Field<ModelRecord>& field : ModelFields()) {
+    if (field.proof != Proof::kEqual) continue;
+    const auto value = [&](const ModelRecord& record) {
+      return field.IsWritten(record) ? std::optional(field.form.write(record)) : std::nullopt;
+    };
+    const auto text = [](const std::optional<Json>& json) {
+      return json ? DescribeJson(*json) : "none";
+    };
+    const std::optional<Json> wanted = value(expected), there = value(found);
+    if (wanted == there) continue;
+    findings.Error(Cat("model.", field.name, ": expected ", text(wanted), " (the source), found ",
+                       text(there)));
   }
 }
 

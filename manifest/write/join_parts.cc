@@ -115,10 +115,8 @@ class PartsJoiner {
   void Start(const Added& added) {
     agreement_ = Agreement(added.manifest);
     unknown_ = UnknownAgreement(added.manifest);
-    auto bundles = std::exchange(added.manifest.bundles, {});  // so that they never exist twice
-    manifest_ = added.manifest;
+    static_cast<ManifestHead&>(manifest_) = added.manifest;
     manifest_.assets.clear();
-    added.manifest.bundles = std::move(bundles);
   }
 
   std::string AsInFirst() const {

@@ -25,11 +25,16 @@ Status CheckJsonValues(const std::string& where, std::string_view text, size_t m
                                    " values in one document, found ", values)};
 }
 
+Status CheckObject(const std::string& where, const Json& value) {
+  if (value.is_object()) return Ok();
+  return Error{Code::kCorrupt, Cat(where, ": expected an object, found ", DescribeJson(value))};
+}
+
 Result<Json> ParseJsonObject(const std::string& where, std::string_view text, size_t most) {
   SHARD_CHECK(CheckJsonValues(where, text, most));
   SHARD_TRY(Json document, ParseJson(where, text));
-  if (document.is_object()) return document;
-  return Error{Code::kCorrupt, Cat(where, ": expected an object, found ", DescribeJson(document))};
+  SHARD_CHECK(CheckObject(where, document));
+  return document;
 }
 
 }  // namespace moepack

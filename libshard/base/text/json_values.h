@@ -15,6 +15,9 @@ namespace moepack {
 // that is not JSON the count is meaningless; the parser refuses such text.
 Status CheckJsonValues(const std::string& where, std::string_view text, size_t most);
 
+// kCorrupt for anything else.
+Status CheckObject(const std::string& where, const Json& value);
+
 // Parses a document of at most `most` values that is an object; anything else is kCorrupt.
 Result<Json> ParseJsonObject(const std::string& where, std::string_view text, size_t most);
 
