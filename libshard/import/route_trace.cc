@@ -4,6 +4,7 @@
 #include <array>
 
 #include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/zstd.h"
 #include "libshard/base/text/text.h"
 #include "libshard/import/import.h"
 #include "libshard/import/trace_builder.h"
@@ -69,8 +70,7 @@ bool LooksLikeRouteTrace(std::string_view head) {
 }
 
 Result<RouteTrace> ReadRouteTrace(const ByteSource& file, const TraceOptions& options) {
-  std::string head(static_cast<size_t>(std::min<uint64_t>(file.size(), kTraceHead)), '\0');
-  SHARD_CHECK(file.ReadAt(0, std::as_writable_bytes(std::span(head))));
+  SHARD_TRY(const std::string head, TextHead(file, kTraceHead));
   switch (FormOf(head)) {
     case TraceForm::kTable:
       return ReadTraceTable(file, options);

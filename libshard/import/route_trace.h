@@ -53,7 +53,7 @@ inline constexpr std::string_view kLayerExpertFormat = "layer,expert";
 
 struct RouteTrace {
   std::string format;  // "route_trace v1", "layer,expert", "glm52-routing-trace-export/v2", ...
-  std::string digest;  // XXH3-128 of the file's bytes, 32 hexadecimal digits
+  std::string digest;  // XXH3-128 of the text, 32 hexadecimal digits
   std::string model;   // as the file names it; may be empty
   std::vector<TraceTurn> turns;
   std::vector<TraceStep> steps;    // by turn, prefill before decode, by position
@@ -71,10 +71,10 @@ struct TraceOptions {
   std::optional<uint32_t> top_k;
 };
 
-// True for a file that starts like a trace. `head` is the file's start, or all of it.
+// True for a text that starts like a trace. `head` is its start, or all of it.
 bool LooksLikeRouteTrace(std::string_view head);
 
-// Reads a trace in any of these forms; refuses gzip with a hint:
+// Reads a trace in any of these forms, as it is or in zstd; refuses gzip with a hint:
 //   route_trace v1          BigMoeOnEdge's CSV, which `profile --trace` writes too; several files
 //                           may follow each other
 //   layer,expert            one row per chosen expert (llama.cpp PR 28544)

@@ -20,6 +20,6 @@ Result<ExpertScores> ReadTraceScores(const ByteSource& file, const ImportOptions
 
 constinit const Importer kTraceImporter = {
     "route-trace", "traces of routing, token by token: route_trace v1 and other forms",
-    LooksLikeRouteTrace, ReadTraceScores};
+    LooksLikeRouteTrace, ReadTraceScores, true};
 
 }  // namespace moepack

@@ -60,6 +60,7 @@ Result<TraceWriter> TraceWriter::Create(const std::string& path, const TraceHead
   }
   SHARD_TRY(AtomicFile file, AtomicFile::Create(path, replace));
   TraceWriter writer(std::move(file));
+  if (path.ends_with(kZstdSuffix)) writer.zstd_.emplace();
   writer.text_ = HeaderText(header);
   return writer;
 }
@@ -87,7 +88,7 @@ void TraceWriter::Add(const TraceStep& step, uint32_t layer, std::span<const uin
 }
 
 void TraceWriter::Write() {
-  if (status_.has_value()) status_ = file_.Write(text_);
+  if (status_.has_value()) status_ = file_.Write(zstd_ ? zstd_->Frame(text_) : text_);
   text_.clear();
 }
 

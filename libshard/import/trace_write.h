@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "libshard/base/files/file.h"
+#include "libshard/base/files/zstd.h"
 #include "libshard/base/result.h"
 #include "libshard/import/route_trace.h"
 
@@ -24,7 +25,8 @@ struct TraceHeader {
 
 class TraceWriter {
  public:
-  // The file gets its name in Finish; until then it is an AtomicFile, to which `replace` goes.
+  // The file gets its name in Finish; until then it is an AtomicFile, to which `replace` goes. A
+  // name that ends in .zst gets frames.
   // kInvalidArgument for names that are not UTF-8.
   static Result<TraceWriter> Create(const std::string& path, const TraceHeader& header,
                                     bool replace = true);
@@ -40,6 +42,7 @@ class TraceWriter {
   void Write();
 
   AtomicFile file_;
+  std::optional<ZstdWriter> zstd_;
   std::string text_;  // not written yet
   Status status_ = Ok();
   uint64_t choices_ = 0;
