@@ -212,26 +212,7 @@ class SameStatistics final : public StatisticsParts {
   size_t sessions_ = 0, pairs_ = 0;
 };
 
-// Gives each piece of the JSON to `put`.
-template <class Put>
-Status PutPieces(const Statistics& statistics, const Put& put) {
-  for (size_t i = 0; i < statistics.sessions.size() + 2; ++i)
-    SHARD_CHECK(put(StatisticsPiece(statistics, i)));
-  return Ok();
-}
-
-// A long profile must not end in a file that no reader accepts.
-Status CheckReadsBack(const std::string& path, const Statistics& statistics) {
-  SameStatistics same(path, statistics);
-  const auto open = [&]() -> NextPiece {
-    return [&, index = size_t{0}, piece = std::string()]() mutable -> Result<std::string_view> {
-      const bool more = index < statistics.sessions.size() + 2;
-      piece = more ? StatisticsPiece(statistics, index++) : std::string();
-      return std::string_view(piece);
-    };
-  };
-  return StreamStatisticsText(path, open, same);
-}
+size_t PieceCount(const Statistics& statistics) { return statistics.sessions.size() + 2; }
 
 bool GetsFrames(const std::string& path) { return path.ends_with(kZstdSuffix); }
 
@@ -261,25 +242,34 @@ Result<Statistics> ReadStatistics(const std::string& path) {
 std::string StatisticsBytes(const std::string& path, const Statistics& statistics) {
   std::string bytes;
   ZstdWriter zstd;
-  (void)PutPieces(statistics, [&](const std::string& piece) {
+  for (size_t i = 0; i < PieceCount(statistics); ++i) {
+    const std::string piece = StatisticsPiece(statistics, i);
     bytes += GetsFrames(path) ? zstd.Frame(piece) : piece;
-    return Ok();
-  });
+  }
   return bytes;
 }
 
+// A long profile must not end in a file that no reader accepts, so what is written is read on its
+// way.
 Result<uint64_t> WriteStatistics(const std::string& path, const Statistics& statistics,
                                  bool replace) {
-  SHARD_CHECK(CheckReadsBack(path, statistics));
   SHARD_TRY(AtomicFile file, AtomicFile::Create(path, replace));
-  uint64_t text = 0, bytes = 0;
   ZstdWriter zstd;
-  SHARD_CHECK(PutPieces(statistics, [&](const std::string& piece) {
-    const std::string frame = GetsFrames(path) ? zstd.Frame(piece) : piece;
+  std::string piece;
+  size_t index = 0;
+  uint64_t text = 0, bytes = 0;
+  const NextPiece next = [&]() -> Result<std::string_view> {
+    if (index == PieceCount(statistics)) return std::string_view();
+    piece = StatisticsPiece(statistics, index++);
+    const std::string written = GetsFrames(path) ? zstd.Frame(piece) : piece;
     text += piece.size();
-    bytes += frame.size();
-    return file.Write(frame);
-  }));
+    bytes += written.size();
+    SHARD_CHECK(file.Write(written));
+    return std::string_view(piece);
+  };
+  SameStatistics same(path, statistics);
+  SHARD_CHECK(StreamStatisticsText(
+      path, [&] { return next; }, same));
   if (GetsFrames(path) && text > MostZstdText(bytes))
     return Error{Code::kUnsupported,
                  Cat(path, ": expected at most ", MostZstdText(bytes), " bytes of JSON in ", bytes,
