@@ -10,6 +10,7 @@
 
 #include "libshard/base/files/not_fetched.h"
 #include "libshard/base/limits.h"
+#include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack {
@@ -47,6 +48,7 @@ Status SourceText::Refill() {
 }
 
 Result<std::string_view> SourceText::Next() {
+  SHARD_CHECK(CheckInterrupt());
   const bool first = !std::exchange(started_, true);
   if (first) {
     SHARD_CHECK(Refill());

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "libshard/base/files/memory_tree.h"
+#include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack {
@@ -180,6 +181,14 @@ TEST(ZstdText, TheHeadIsThatOfTheText) {
   }
   const MemorySource damaged("t", Frames({"one"}).substr(0, 8));
   EXPECT_FALSE(TextHead(damaged, 10));
+}
+
+TEST(ZstdText, StopsWhenTheUserInterruptsIt) {
+  InterruptRequested() = true;
+  const Error error = ErrorOf(Frames({"one"}));
+  InterruptRequested() = false;
+  EXPECT_EQ(error.code, Code::kInterrupted);
+  EXPECT_NE(error.message, "was read");
 }
 
 TEST(ZstdText, APointerToAFileIsRefusedAsOne) {
