@@ -226,7 +226,6 @@ std::string ListElement(bool first, const Json& value) {
              WriteJsonValue(value, kElementIndent));
 }
 
-// The end of a list of which something was written.
 std::string EndList(bool empty) {
   return empty ? "]" : Cat("\n", std::string(kMemberIndent, ' '), "]");
 }
@@ -251,10 +250,10 @@ std::string AfterSessions(const Statistics& statistics) {
 
 constexpr const char *kSessions = "sessions", *kPairs = "co_selection";
 constexpr const char* kMembers[] = {"format", "version", "model", kSessions, kPairs};
-// Two for each layer's row and three for its numbers; more is no model.
+// A layer is an object of three numbers; twice as much is no model.
 constexpr uint64_t kMaxModelValues = 8 * uint64_t{kMaxStatisticsLayers};
 
-// The most values that a session or the pairs of a layer have: columns, token counts, and the rest.
+// The most values of a session or of the pairs of a layer: columns, token counts, and the rest.
 uint64_t MostValues(const ModelIdentity& model) {
   constexpr uint64_t kColumns = 8, kRest = 1u << 10;
   uint64_t values = kRest + 2 * uint64_t{kMaxStatisticsTokenId};
