@@ -6,6 +6,7 @@
 
 #include "libshard/base/digest.h"
 #include "libshard/base/files/file.h"
+#include "libshard/base/files/local_tree.h"
 #include "libshard/base/files/zstd.h"
 #include "libshard/base/text/text.h"
 #include "libshard/stats/session_digest.h"
@@ -235,8 +236,12 @@ Result<Statistics> ReadStatistics(const ByteSource& source) {
 }
 
 Result<Statistics> ReadStatistics(const std::string& path) {
-  SHARD_TRY(const InputFile file, InputFile::Open(path));
-  return ReadStatistics(file);
+  SHARD_TRY(const Source source, LocalSource(path));
+  if (source.file.empty())
+    return Error{Code::kInvalidArgument,
+                 Cat(path, ": expected a file of statistics, found a directory")};
+  SHARD_TRY(const ByteSourcePtr file, source.tree->Open(source.file));
+  return ReadStatistics(*file);
 }
 
 std::string StatisticsBytes(const std::string& path, const Statistics& statistics) {
