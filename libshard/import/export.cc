@@ -30,7 +30,7 @@ Result<std::string> WriteScoresFile(const ExpertScores& scores, const ExportOpti
   return Error{
       Code::kUnsupported,
       Cat("moepack-scores: expected at most ", kMaxImportValues, " numbers, found ", values),
-      "keep statistics of profile in their binary form"};
+      "keep statistics of profile as they are"};
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "libshard/base/digest.h"
 #include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/zstd.h"
 #include "libshard/base/text/suggest.h"
 #include "libshard/base/text/text.h"
 
@@ -23,8 +24,7 @@ std::vector<std::string> FormatNames() {
 }
 
 Result<const Importer*> Recognize(const ByteSource& file) {
-  std::string head(std::min<uint64_t>(file.size(), kImportHead), '\0');
-  SHARD_CHECK(file.ReadAt(0, std::as_writable_bytes(std::span(head))));
+  SHARD_TRY(const std::string head, TextHead(file, kImportHead));
   const auto* const found =
       std::find_if(std::begin(kImporters), std::end(kImporters),
                    [&](const Importer* importer) { return importer->looks_like(head); });
@@ -39,14 +39,23 @@ Result<ByteSourcePtr> OpenStatistics(const std::string& path) {
   return source.tree->Open(source.file);
 }
 
+// Most formats are small, and their readers do not decompress.
+Result<const Importer*> Readable(const ByteSource& file, const Importer* importer) {
+  SHARD_TRY(const bool zstd, IsZstd(file));
+  if (!zstd || importer->reads_zstd) return importer;
+  return Error{Code::kUnsupported,
+               Cat(file.name(), ": expected ", importer->name, " as it is, found it in zstd"),
+               Cat("run zstd -d ", ShellWord(PathArgument(file.name())), " and name its output")};
+}
+
 Result<const Importer*> Choose(const ByteSource& file, const ImportOptions& options) {
   if (!options.format.empty()) {
     const Importer* importer = FindImporter(options.format);
-    if (importer != nullptr) return importer;
+    if (importer != nullptr) return Readable(file, importer);
     return NotOneOf("format of statistics", FormatNames(), options.format);
   }
   SHARD_TRY(const Importer* const recognized, Recognize(file));
-  if (recognized != nullptr) return recognized;
+  if (recognized != nullptr) return Readable(file, recognized);
   return Error{Code::kUnsupported,
                Cat(file.name(),
                    ": expected statistics of experts, found a file of no format that "

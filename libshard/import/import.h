@@ -28,11 +28,12 @@ struct ImportOptions {
 struct Importer {
   std::string_view name;
   const char* reads;  // what it reads, for help: no capital, no full stop
-  // `head` is the first kImportHead bytes of the file, or all of a shorter one.
+  // `head` is the first kImportHead bytes of the file's text, or all of a shorter one.
   bool (*looks_like)(std::string_view head);
   // Returns one table, or the sessions of the file. `format`, `digest` and empty names of sessions
   // are set by the caller, which also checks the result.
   Result<ExpertScores> (*read)(const ByteSource& file, const ImportOptions& options);
+  bool reads_zstd = false;  // the file may be compressed
 };
 inline constexpr size_t kImportHead = 64u << 10;
 

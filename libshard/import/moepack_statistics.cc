@@ -1,10 +1,8 @@
-// Statistics of `moepack profile`, in both forms. With the binary form only one session at a time
-// is in memory beside the scores: the scores of 1,000 sessions of 94 layers with 512 experts take
-// 193 MB and their pairs 98 MB, while the statistics would take 4 GB.
+// Statistics of `moepack profile`. Only one session at a time is in memory beside the scores: the
+// scores of 1,000 sessions of 94 layers with 512 experts take 193 MB and their pairs 98 MB, while
+// the statistics would take 4 GB.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
-#include "libshard/base/files/file.h"
 #include "libshard/base/text/text.h"
 #include "libshard/import/import.h"
 #include "libshard/import/score_table.h"
@@ -13,10 +11,6 @@
 
 namespace moepack {
 namespace {
-
-// Beyond this the JSON form would take too much memory; the binary form is meant for such
-// statistics.
-constexpr uint64_t kMaxStatisticsText = uint64_t{2} << 30;
 
 // Turns the parts into scores, and keeps the largest outputs of all sessions for finding Super
 // Experts.
@@ -42,6 +36,7 @@ class ScoreParts final : public StatisticsParts {
     return Ok();
   }
 
+  size_t sessions() const { return scores_.sessions.size(); }
   bool has_norms() const { return has_norms_; }
   ExpertScores Take() {
     for (const SuperExpert& expert : FindSuperExperts(scores_.layers, peaks_))
@@ -63,9 +58,12 @@ class ScoreParts final : public StatisticsParts {
   bool pairs_;
 };
 
-Result<ExpertScores> ReadBinary(const ByteSource& file, const ImportOptions& options) {
+// Without a requested basis, the scores are based on norms if there are any.
+Result<ExpertScores> ReadMoepackStatistics(const ByteSource& file, const ImportOptions& options) {
   ScoreParts parts(options.basis.value_or(ScoreBasis::kWeightedNorm), options.pairs);
   SHARD_CHECK(StreamStatistics(file, parts));
+  if (parts.sessions() == 0)
+    return Error{Code::kCorrupt, Cat(file.name(), ": sessions: expected at least one, found none")};
   if (parts.has_norms()) return parts.Take();
   if (options.basis == ScoreBasis::kWeightedNorm)
     return WithoutBasis(file.name(), {ScoreBasis::kCount, ScoreBasis::kGateMass}, *options.basis);
@@ -75,39 +73,12 @@ Result<ExpertScores> ReadBinary(const ByteSource& file, const ImportOptions& opt
   return gates.Take();
 }
 
-// Without a requested basis, the scores are based on norms if there are any.
-Result<ExpertScores> ScoresOfProfile(const std::string& where, const Statistics& statistics,
-                                     const ImportOptions& options) {
-  ExpertScores scores = ScoresFromStatistics(
-      statistics, options.basis == ScoreBasis::kWeightedNorm ? std::nullopt : options.basis);
-  if (options.basis && *options.basis != scores.basis)
-    return WithoutBasis(where, {ScoreBasis::kCount, ScoreBasis::kGateMass}, *options.basis);
-  return scores;
-}
-
-Result<ExpertScores> ReadMoepackStatistics(const ByteSource& file, const ImportOptions& options) {
-  std::string magic(std::min<uint64_t>(file.size(), kStatisticsMagic.size()), '\0');
-  SHARD_CHECK(file.ReadAt(0, std::as_writable_bytes(std::span(magic))));
-  if (magic == kStatisticsMagic) {
-    SHARD_TRY(ExpertScores scores, ReadBinary(file, options));
-    if (!scores.sessions.empty()) return scores;
-  } else {
-    SHARD_TRY(const std::string text, ReadText(file, kMaxStatisticsText));
-    SHARD_TRY(const Json document, ParseJson(file.name(), text));
-    SHARD_TRY(const Statistics statistics, StatisticsFromJson(file.name(), document));
-    if (!statistics.sessions.empty()) return ScoresOfProfile(file.name(), statistics, options);
-  }
-  return Error{Code::kCorrupt, Cat(file.name(), ": sessions: expected at least one, found none")};
-}
-
-bool LooksLikeMoepack(std::string_view head) {
-  return head.starts_with(kStatisticsMagic) || JsonHeadHas(head, "\"moepack-statistics\"");
-}
+bool LooksLikeMoepack(std::string_view head) { return JsonHeadHas(head, "\"moepack-statistics\""); }
 
 }  // namespace
 
-constinit const Importer kMoepackImporter = {kStatisticsFormat,
-                                             "statistics of `moepack profile`, JSON or binary",
-                                             LooksLikeMoepack, ReadMoepackStatistics};
+constinit const Importer kMoepackImporter = {
+    kStatisticsFormat, "statistics of `moepack profile`, JSON or JSON in zstd", LooksLikeMoepack,
+    ReadMoepackStatistics, true};
 
 }  // namespace moepack

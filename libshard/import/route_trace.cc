@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/zstd.h"
 #include "libshard/base/text/json.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
@@ -74,8 +75,7 @@ bool LooksLikeRouteTrace(std::string_view head) {
 }
 
 Result<RouteTrace> ReadRouteTrace(const ByteSource& file, const TraceOptions& options) {
-  std::string head(static_cast<size_t>(std::min<uint64_t>(file.size(), kTraceHead)), '\0');
-  SHARD_CHECK(file.ReadAt(0, std::as_writable_bytes(std::span(head))));
+  SHARD_TRY(const std::string head, TextHead(file, kTraceHead));
   switch (FormOf(head)) {
     case TraceForm::kTable:
       return ReadTraceTable(file, options);
@@ -154,7 +154,7 @@ Result<ExpertScores> ReadTraceScores(const ByteSource& file, const ImportOptions
 
 constinit const Importer kTraceImporter = {
     "route-trace", "traces of routing, token by token: route_trace v1 and other forms",
-    LooksLikeRouteTrace, ReadTraceScores};
+    LooksLikeRouteTrace, ReadTraceScores, true};
 
 namespace {
 
@@ -206,6 +206,7 @@ Result<TraceWriter> TraceWriter::Create(const std::string& path, const TraceHead
   }
   SHARD_TRY(AtomicFile file, AtomicFile::Create(path, replace));
   TraceWriter writer(std::move(file));
+  if (path.ends_with(kZstdSuffix)) writer.zstd_.emplace();
   writer.text_ = HeaderText(header);
   return writer;
 }
@@ -233,7 +234,7 @@ void TraceWriter::Add(const TraceStep& step, uint32_t layer, std::span<const uin
 }
 
 void TraceWriter::Write() {
-  if (status_.has_value()) status_ = file_.Write(text_);
+  if (status_.has_value()) status_ = file_.Write(zstd_ ? zstd_->Frame(text_) : text_);
   text_.clear();
 }
 

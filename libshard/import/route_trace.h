@@ -13,6 +13,7 @@
 
 #include "libshard/base/files/byte_source.h"
 #include "libshard/base/files/file.h"
+#include "libshard/base/files/zstd.h"
 #include "libshard/base/result.h"
 #include "libshard/stats/expert_scores.h"
 #include "libshard/stats/statistics.h"
@@ -55,7 +56,7 @@ inline constexpr std::string_view kLayerExpertFormat = "layer,expert";
 
 struct RouteTrace {
   std::string format;  // "route_trace v1", "layer,expert", "glm52-routing-trace-export/v2", ...
-  std::string digest;  // XXH3-128 of the file's bytes, 32 hexadecimal digits
+  std::string digest;  // XXH3-128 of the text, 32 hexadecimal digits
   std::string model;   // as the file names it; may be empty
   std::vector<TraceTurn> turns;
   std::vector<TraceStep> steps;    // by turn, prefill before decode, by position
@@ -73,10 +74,10 @@ struct TraceOptions {
   std::optional<uint32_t> top_k;
 };
 
-// True for a file that starts like a trace. `head` is the file's start, or all of it.
+// True for a text that starts like a trace. `head` is its start, or all of it.
 bool LooksLikeRouteTrace(std::string_view head);
 
-// Reads a trace in any of these forms; refuses gzip with a hint:
+// Reads a trace in any of these forms, as it is or in zstd; refuses gzip with a hint:
 //   route_trace v1          BigMoeOnEdge's CSV, which `profile --trace` writes too; several files
 //                           may follow each other
 //   layer,expert            one row per chosen expert (llama.cpp PR 28544)
@@ -106,7 +107,8 @@ struct TraceHeader {
 
 class TraceWriter {
  public:
-  // The file gets its name in Finish; until then it is an AtomicFile, to which `replace` goes.
+  // The file gets its name in Finish; until then it is an AtomicFile, to which `replace` goes. A
+  // name that ends in .zst gets frames.
   // kInvalidArgument for names that are not UTF-8.
   static Result<TraceWriter> Create(const std::string& path, const TraceHeader& header,
                                     bool replace = true);
@@ -122,6 +124,7 @@ class TraceWriter {
   void Write();
 
   AtomicFile file_;
+  std::optional<ZstdWriter> zstd_;
   std::string text_;  // not written yet
   Status status_ = Ok();
   uint64_t choices_ = 0;

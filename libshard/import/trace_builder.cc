@@ -17,20 +17,16 @@ constexpr size_t kMaxTraceLine = 1u << 16;
 Status TraceLines::Fill() {
   buffer_.erase(0, next_);
   next_ = 0;
-  const size_t old = buffer_.size();
-  const size_t step =
-      static_cast<size_t>(std::min<uint64_t>(ScanStep(source_), source_.size() - read_));
-  buffer_.resize(old + step);
-  const auto fresh = std::as_writable_bytes(std::span(buffer_)).subspan(old);
-  SHARD_CHECK(source_.ReadAt(read_, fresh));
-  digest_.Update(fresh);
-  read_ += step;
+  SHARD_TRY(const std::string_view piece, text_.Next());
+  digest_.Update(std::as_bytes(std::span(piece)));
+  buffer_ += piece;
+  ended_ = piece.empty();
   return Ok();
 }
 
 Result<std::optional<std::string_view>> TraceLines::Next() {
   size_t end = buffer_.find('\n', next_);
-  while (end == std::string::npos && read_ < source_.size()) {
+  while (end == std::string::npos && !ended_) {
     if (buffer_.size() - next_ > kMaxTraceLine) break;
     const size_t unfinished = buffer_.size() - next_;
     SHARD_CHECK(Fill());
@@ -48,7 +44,7 @@ Result<std::optional<std::string_view>> TraceLines::Next() {
   return std::optional(line);
 }
 
-std::string TraceLines::Where() const { return Cat(source_.name(), ": line ", number_); }
+std::string TraceLines::Where() const { return Cat(name_, ": line ", number_); }
 
 Error TraceLines::Wrong(std::string_view expected, std::string_view found) const {
   return {Code::kCorrupt, Cat(Where(), ": expected ", expected, ", found ", Quoted(found))};

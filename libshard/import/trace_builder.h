@@ -9,25 +9,24 @@
 #include <vector>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/files/byte_source.h"
+#include "libshard/base/files/zstd.h"
 #include "libshard/base/result.h"
 #include "libshard/import/route_trace.h"
 
 namespace moepack {
 
-// Reads a text file line by line, whatever its size.
-
+// Reads a text file line by line, whatever its size, as it is or in zstd.
 class TraceLines {
  public:
   // Borrows the source.
-  explicit TraceLines(const ByteSource& source) : source_(source) {}
+  explicit TraceLines(const ByteSource& source) : name_(source.name()), text_(source) {}
 
   // The next line without its end (LF or CR LF), valid until the next call; no value after the
   // last. kCorrupt for a line that is longer than any row.
   Result<std::optional<std::string_view>> Next();
   // kCorrupt: the line that Next returned last is wrong.
   Error Wrong(std::string_view expected, std::string_view found) const;
-  const std::string& Name() const { return source_.name(); }
+  const std::string& Name() const { return name_; }
   // "trace.csv: line 12".
   std::string Where() const;
   // XXH3-128 of everything read.
@@ -36,11 +35,13 @@ class TraceLines {
  private:
   Status Fill();
 
-  const ByteSource& source_;
+  const std::string& name_;
+  SourceText text_;
   Xxh3 digest_;
   std::string buffer_;
   size_t next_ = 0;  // of the first byte in buffer_ that is not part of a returned line
-  uint64_t read_ = 0, number_ = 0;
+  uint64_t number_ = 0;
+  bool ended_ = false;
 };
 
 // Splits at commas, reusing the same vector.

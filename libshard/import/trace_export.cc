@@ -10,9 +10,8 @@
 #include <map>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/files/file.h"
-#include "libshard/base/files/mapped_file.h"
-#include "libshard/base/text/json.h"
+#include "libshard/base/files/zstd.h"
+#include "libshard/base/text/json_stream.h"
 #include "libshard/base/text/text.h"
 #include "libshard/import/trace_builder.h"
 
@@ -141,13 +140,16 @@ class TraceExport {
   }
 
  private:
-  // A file that is cut while it is mapped reads as zeros.
   Status ReadEvents() {
-    SHARD_TRY(const MappedFile file, MappedFile::Map(source_));
-    Status parsed = StreamJson(source_.name(), file.text(), events_);
-    digest_ = Xxh3Hex(file.bytes());
-    SHARD_CHECK(CheckMappedFiles());
-    SHARD_CHECK(std::move(parsed));
+    SourceText text(source_);
+    Xxh3 digest;
+    const NextPiece next = [&]() -> Result<std::string_view> {
+      SHARD_TRY(const std::string_view piece, text.Next());
+      digest.Update(std::as_bytes(std::span(piece)));
+      return piece;
+    };
+    SHARD_CHECK(StreamJson(source_.name(), next, events_));
+    digest_ = digest.Hex();
     return source_.CheckUnchanged();
   }
 

@@ -1,19 +1,19 @@
 #include "libshard/stats/statistics_file.h"
 
 #include <cfloat>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 
 #include "libshard/base/digest.h"
 #include "libshard/base/files/file.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/zstd.h"
 #include "libshard/base/text/text.h"
 #include "libshard/stats/session_digest.h"
 
 namespace moepack {
 namespace {
 
-// The largest file that is read. It is enough for ten thousand sessions of a large model.
-constexpr uint64_t kMaxBytes = uint64_t{16} << 30;
 constexpr const char* kOtherPairs =
     ": co_selection: expected one count for each pair of experts of each layer, found another "
     "number";
@@ -164,36 +164,124 @@ Status CheckStatistics(const std::string& where, const Statistics& statistics) {
 
 namespace {
 
-Result<Statistics> ParseStatistics(const std::string& path, std::string_view text) {
-  if (text.starts_with(kStatisticsMagic))
-    return StatisticsFromBinary(path, std::as_bytes(std::span(text)));
-  SHARD_TRY(const Json document, ParseJson(path, text));
-  return StatisticsFromJson(path, document);
-}
+// All parts in one.
+class WholeStatistics final : public StatisticsParts {
+ public:
+  Status Model(const ModelIdentity& model) override {
+    statistics_.model = model;
+    return Ok();
+  }
+  Status Session(SessionTally session) override {
+    statistics_.sessions.push_back(std::move(session));
+    return Ok();
+  }
+  Status Pairs(std::vector<uint64_t> counts) override {
+    statistics_.co_selection.push_back(std::move(counts));
+    return Ok();
+  }
+  Statistics Take() { return std::move(statistics_); }
 
-}  // namespace
+ private:
+  Statistics statistics_;
+};
 
-Result<Statistics> ReadStatistics(const std::string& path) {
-  SHARD_TRY(const std::string text, ReadTextFile(path, kMaxBytes));
-  return ParseStatistics(path, text);
-}
+// Compares parts with those that were written.
+class SameStatistics final : public StatisticsParts {
+ public:
+  SameStatistics(const std::string& path, const Statistics& written)
+      : path_(path), written_(written) {}
 
-std::string StatisticsBytes(const std::string& path, const Statistics& statistics) {
-  if (path.ends_with(".bin")) return StatisticsToBinary(statistics);
-  return WriteJson(StatisticsToJson(statistics));
-}
+  Status Model(const ModelIdentity& model) override { return Compare(model == written_.model); }
+  Status Session(SessionTally session) override {
+    return Compare(session == written_.sessions[sessions_++]);
+  }
+  Status Pairs(std::vector<uint64_t> counts) override {
+    return Compare(counts == written_.co_selection[pairs_++]);
+  }
 
-Status WriteStatistics(const std::string& path, const Statistics& statistics, bool replace) {
-  const std::string bytes = StatisticsBytes(path, statistics);
-  // A long profile must not end in a file that no reader accepts.
-  SHARD_TRY(const Statistics read, ParseStatistics(path, bytes));
-  if (!(read == statistics)) {
+ private:
+  Status Compare(bool same) const {
+    if (same) return Ok();
     return Error{Code::kUnsupported,
-                 Cat(path,
+                 Cat(path_,
                      ": expected statistics that read as they were written, found text that "
                      "is not UTF-8")};
   }
-  return WriteTextFile(path, bytes, replace);
+
+  const std::string& path_;
+  const Statistics& written_;
+  size_t sessions_ = 0, pairs_ = 0;
+};
+
+size_t PieceCount(const Statistics& statistics) { return statistics.sessions.size() + 2; }
+
+bool GetsFrames(const std::string& path) { return path.ends_with(kZstdSuffix); }
+
+}  // namespace
+
+Status StreamStatistics(const ByteSource& source, StatisticsParts& parts) {
+  std::optional<SourceText> text;
+  const auto open = [&]() -> NextPiece {
+    text.emplace(source);
+    return [&] { return text->Next(); };
+  };
+  SHARD_CHECK(StreamStatisticsText(source.name(), open, parts));
+  return source.CheckUnchanged();
+}
+
+Result<Statistics> ReadStatistics(const ByteSource& source) {
+  WholeStatistics statistics;
+  SHARD_CHECK(StreamStatistics(source, statistics));
+  return statistics.Take();
+}
+
+Result<Statistics> ReadStatistics(const std::string& path) {
+  SHARD_TRY(const Source source, LocalSource(path));
+  if (source.file.empty())
+    return Error{Code::kInvalidArgument,
+                 Cat(path, ": expected a file of statistics, found a directory")};
+  SHARD_TRY(const ByteSourcePtr file, source.tree->Open(source.file));
+  return ReadStatistics(*file);
+}
+
+std::string StatisticsBytes(const std::string& path, const Statistics& statistics) {
+  std::string bytes;
+  ZstdWriter zstd;
+  for (size_t i = 0; i < PieceCount(statistics); ++i) {
+    const std::string piece = StatisticsPiece(statistics, i);
+    bytes += GetsFrames(path) ? zstd.Frame(piece) : piece;
+  }
+  return bytes;
+}
+
+// A long profile must not end in a file that no reader accepts, so what is written is read on its
+// way.
+Result<uint64_t> WriteStatistics(const std::string& path, const Statistics& statistics,
+                                 bool replace) {
+  SHARD_TRY(AtomicFile file, AtomicFile::Create(path, replace));
+  ZstdWriter zstd;
+  std::string piece;
+  size_t index = 0;
+  uint64_t text = 0, bytes = 0;
+  const NextPiece next = [&]() -> Result<std::string_view> {
+    if (index == PieceCount(statistics)) return std::string_view();
+    piece = StatisticsPiece(statistics, index++);
+    const std::string written = GetsFrames(path) ? zstd.Frame(piece) : piece;
+    text += piece.size();
+    bytes += written.size();
+    SHARD_CHECK(file.Write(written));
+    return std::string_view(piece);
+  };
+  SameStatistics same(path, statistics);
+  SHARD_CHECK(StreamStatisticsText(
+      path, [&] { return next; }, same));
+  if (GetsFrames(path) && text > MostZstdText(bytes))
+    return Error{Code::kUnsupported,
+                 Cat(path, ": expected at most ", MostZstdText(bytes), " bytes of JSON in ", bytes,
+                     " bytes of zstd, found ", text),
+                 "give it a name that ends in .json"};
+  SHARD_CHECK(file.Commit());
+  return bytes;
 }
 
 }  // namespace moepack

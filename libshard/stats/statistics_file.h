@@ -1,15 +1,17 @@
-// Statistics in files: JSON, and a compact binary with the same content (docs/statistics.md).
+// Statistics in files: JSON, as it is or in frames of zstd (docs/statistics.md).
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "libshard/base/files/byte_source.h"
 #include "libshard/base/result.h"
-#include "libshard/base/text/json.h"
+#include "libshard/base/text/json_stream.h"
 #include "libshard/stats/statistics.h"
 
 namespace moepack {
@@ -19,16 +21,6 @@ namespace moepack {
 inline constexpr uint32_t kStatisticsVersion = 3;
 inline constexpr uint32_t kFirstStatisticsVersion = 1;
 inline constexpr std::string_view kStatisticsFormat = "moepack-statistics";
-inline constexpr std::string_view kStatisticsMagic = "MOESTATS";
-
-Json StatisticsToJson(const Statistics& statistics);
-std::string StatisticsToBinary(const Statistics& statistics);
-
-// The readers take hostile input, and `where` names it. kCorrupt for a document in another format
-// or one that contradicts itself, kUnsupported for a newer version. What they return passes
-// CheckStatistics.
-Result<Statistics> StatisticsFromJson(const std::string& where, const Json& document);
-Result<Statistics> StatisticsFromBinary(const std::string& where, std::span<const std::byte> bytes);
 
 // Receives what StreamStatistics reads, in this order. An error ends the reading and is returned.
 class StatisticsParts {
@@ -39,10 +31,18 @@ class StatisticsParts {
   // The pairs of each layer, in layer order.
   virtual Status Pairs(std::vector<uint64_t> counts) = 0;
 };
-// Reads the binary form one session or one layer's pairs at a time, so that no more is in memory.
-// Errors are those of StatisticsFromBinary; every part has passed its checks when it is handed
-// over, but a later one may still be refused.
+// Reads JSON, as it is or in frames, one session or one layer's pairs at a time, so that no more is
+// in memory. The source may be hostile: kCorrupt for a document in another format or one that
+// contradicts itself, kUnsupported for a newer version, and the errors of SourceText. Every part
+// has passed its checks when it is handed over, but a later one may still be refused. A document
+// whose members are in another order than a writer's is read several times.
 Status StreamStatistics(const ByteSource& source, StatisticsParts& parts);
+
+// The JSON in sessions.size() + 2 pieces: what comes before the sessions, each session, the rest.
+std::string StatisticsPiece(const Statistics& statistics, size_t index);
+// StreamStatistics for a text in any pieces; `open` starts at its beginning.
+Status StreamStatisticsText(const std::string& where, const std::function<NextPiece()>& open,
+                            StatisticsParts& parts);
 
 // Checks that names of sessions differ, layers ascend and have experts, tables have the right size,
 // counts of a layer add up to tokens x top-k, pairs do not exceed tokens, token ids ascend and are
@@ -70,10 +70,14 @@ class SessionChecks {
   uint64_t seen_ = 0, tokens_ = 0;  // with and without sinks
 };
 
-// Reads either form; the first bytes determine which.
+// All parts in one; what it returns passes CheckStatistics.
+Result<Statistics> ReadStatistics(const ByteSource& source);
 Result<Statistics> ReadStatistics(const std::string& path);
-// Writes the binary form if the name ends in .bin, otherwise JSON. `replace` is AtomicFile's.
-Status WriteStatistics(const std::string& path, const Statistics& statistics, bool replace = true);
+
+// Writes JSON; a name that ends in .zst gets it in frames, one for each piece. Returns the bytes
+// of the file. What a reader would refuse is an error. `replace` is AtomicFile's.
+Result<uint64_t> WriteStatistics(const std::string& path, const Statistics& statistics,
+                                 bool replace = true);
 // The bytes that WriteStatistics would write.
 std::string StatisticsBytes(const std::string& path, const Statistics& statistics);
 

@@ -349,7 +349,7 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, Statistics) {
   for (int round = 0; round < 40; ++round) {
     moepack::Statistics statistics = moepack::SampleStatistics();
     for (auto& session : statistics.sessions) session.name += AnyText(random, 6);
-    const std::string path = dir / (round % 2 == 0 ? "s.json" : "s.bin");
+    const std::string path = dir / (round % 2 == 0 ? "s.json" : "s.json.zst");
     std::filesystem::remove(path);
     if (!moepack::WriteStatistics(path, statistics)) {
       ++refused;

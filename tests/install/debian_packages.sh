@@ -45,7 +45,7 @@ for package in "$program" "$library"; do
   expect "$package" Description '^ [A-Z]'
 done
 for dependency in 'libc6 \(>= ' 'libstdc\+\+6 \(>= ' libssl3 libhwy1 libpcre2-8-0 libsentencepiece \
-  libxxhash0; do
+  libxxhash0 libzstd1; do
   expect "$program" Depends "(^|, )$dependency"
 done
 expect "$program" Recommends libcurl4

@@ -61,9 +61,7 @@ Status CheckForm(const Arguments& arguments, const std::string& out) {
     return Error{Code::kInvalidArgument, "-o - and --json cannot be used together",
                  "standard output can carry one document: drop --json to get the statistics"};
   }
-  if (out.ends_with(".json") || out.ends_with(".bin")) return Ok();
-  return Error{Code::kInvalidArgument,
-               Cat("-o: expected a name that ends in .json or .bin, or -, found ", Quoted(out))};
+  return CheckStatisticsName(out);
 }
 
 Status CheckOutput(const Arguments& arguments) {
@@ -184,7 +182,8 @@ Status WriteMoments(const Arguments& arguments, const runtime::SecondMoments& mo
 
 Status WriteStatisticsOf(const Arguments& arguments, const Statistics& statistics) {
   if (!arguments.out || arguments.out == kStandardOutput) return Ok();
-  return WriteStatistics(*arguments.out, statistics, arguments.force);
+  SHARD_CHECK(WriteStatistics(*arguments.out, statistics, arguments.force));
+  return Ok();
 }
 
 Result<int> Finish(const Arguments& arguments, const Statistics& statistics) {
@@ -240,12 +239,13 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   StartSection(app, "Output");
   app.add_option(
          "-o,--output", arguments->out,
-         "Write the statistics here: NAME.json, or binary as NAME.bin. With \"-\" JSON goes to "
-         "standard output and the report to standard error.")
+         "Write the statistics here: NAME.json, or compressed with zstd as NAME.json.zst. With "
+         "\"-\" JSON goes to standard output and the report to standard error.")
       ->type_name("FILE");
   app.add_option("--trace", arguments->trace,
                  "Write every choice here, token by token, as a route_trace v1 CSV "
-                 "(docs/replay.md): 30 bytes for each expert, layer and token.")
+                 "(docs/replay.md): 30 bytes for each expert, layer and token, or 9 if the name "
+                 "ends in .zst.")
       ->type_name("FILE");
   app.add_option(
          "--imatrix", arguments->imatrix,

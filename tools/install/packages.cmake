@@ -37,7 +37,7 @@ if(NOT MOEPACK_SHARED_RUNTIME)
     set(standard_library "libstdc++-${compiler}-dev | libstdc++-dev")
   endif()
   set(CPACK_DEBIAN_RUNTIME_PACKAGE_DEPENDS
-    "libsentencepiece-dev, libhwy-dev, libpcre2-dev, libxxhash-dev, libssl-dev, ${standard_library}")
+    "libsentencepiece-dev, libhwy-dev, libpcre2-dev, libxxhash-dev, libzstd-dev, libssl-dev, ${standard_library}")
   set(CPACK_COMPONENT_RUNTIME_DESCRIPTION
 "runs one node of a split Mixture-of-Experts model (archive and C header)
 For programs that score a prompt for every group or compare a node with the model.")

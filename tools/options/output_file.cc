@@ -69,6 +69,13 @@ Status CheckOutputFile(const std::string& out, const std::vector<std::string>& i
   return RefusedOutput(out, "already exists", "--force replaces it, and -o names another file");
 }
 
+Status CheckStatisticsName(const std::string& out) {
+  if (out.ends_with(".json") || out.ends_with(".json.zst")) return Ok();
+  return Error{
+      Code::kInvalidArgument,
+      Cat("-o: expected a name that ends in .json or .json.zst, or -, found ", Quoted(out))};
+}
+
 void AddModelFiles(const std::string& source, std::vector<std::string>& files) {
   std::error_code ignored;
   if (remote::IsAddress(source) || fs::is_directory(source, ignored)) return;

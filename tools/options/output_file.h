@@ -27,6 +27,10 @@ Status CheckNoInput(const std::string& out, const std::vector<std::string>& inpu
 Status CheckModelOutput(const std::string& out, const std::string& source,
                         std::vector<std::string> inputs, bool force);
 
+// kInvalidArgument unless the name says in which form statistics are written: JSON, or JSON in
+// zstd.
+Status CheckStatisticsName(const std::string& out);
+
 // Adds what is read with a model that is one file: the other parts of its split set, and what lies
 // beside weights. Nothing for a directory or an address.
 void AddModelFiles(const std::string& source, std::vector<std::string>& files);

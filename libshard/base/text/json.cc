@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "libshard/base/files/file.h"
+#include "libshard/base/text/json_stream.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text_map.h"
@@ -146,77 +148,76 @@ class StrictGate {
   std::optional<Error> failure_;
 };
 
-// Builds a document. `open_` holds the objects and arrays that are not closed yet, the innermost
-// last.
-class DocumentBuilder : public JsonEvents {
+// A text in pieces as the parser reads it, one character after the other. Names an empty text as
+// such, and rejects what the parser silently skips: it takes a NUL as the end of the text, whatever
+// follows, and ignores a byte order mark.
+class PieceFeed {
  public:
-  Json Take() && { return std::move(root_); }
+  PieceFeed(const std::string& where, const NextPiece& next) : where_(where), next_(next) {}
 
-  Status StartObject() override { return Open(Json::object()); }
-  Status Key(std::string_view key) override {
-    key_ = key;
-    return Ok();
-  }
-  Status EndObject() override { return Close(); }
-  Status StartArray() override { return Open(Json::array()); }
-  Status EndArray() override { return Close(); }
-  Status String(std::string_view text) override { return Add(Json(text)); }
-  Status Unsigned(uint64_t number) override { return Add(Json(number)); }
-  Status Negative(int64_t number) override { return Add(Json(number)); }
-  Status Float(double number) override { return Add(Json(number)); }
-  Status Bool(bool value) override { return Add(Json(value)); }
-  Status Null() override { return Add(Json(nullptr)); }
+  std::optional<Error>& failure() { return failure_; }
+  bool AtEnd() { return at_ == end_ && !Fill(); }
+  char Front() const { return *at_; }
+  void Advance() { ++at_; }
 
  private:
-  struct Level {
-    std::string key;  // of this value in its parent
-    Json value;
-  };
-
-  Status Open(Json value) {
-    open_.push_back({std::move(key_), std::move(value)});
-    key_.clear();
-    return Ok();
+  bool Fill() {
+    if (ended_) return false;
+    Result<std::string_view> next = next_();
+    const std::string_view piece = next ? *next : std::string_view();
+    if (!next) failure_ = std::move(next).error();
+    if (next) Check(piece);
+    ended_ = failure_ || piece.empty();
+    at_ = piece.data();
+    end_ = ended_ ? at_ : at_ + piece.size();
+    before_ += piece.size();
+    return !ended_;
   }
-  Status Close() {
-    Level level = std::move(open_.back());
-    open_.pop_back();
-    key_ = std::move(level.key);
-    return Add(std::move(level.value));
-  }
-  Status Add(Json value) {
-    if (open_.empty()) {
-      root_ = std::move(value);
-    } else if (open_.back().value.is_array()) {
-      open_.back().value.push_back(std::move(value));
-    } else {
-      // Keys are known to be distinct, so append without the linear search of operator[].
-      auto& object = open_.back().value.get_ref<Json::object_t&>();
-      object.push_back({std::move(key_), std::move(value)});
-    }
-    key_.clear();
-    return Ok();
+  void Check(std::string_view piece) {
+    const auto refuse = [&](const std::string& reason, const char* hint) {
+      failure_ = Error{Code::kCorrupt, Cat(where_, ": JSON: ", reason), hint};
+    };
+    blank_ = blank_ && IsBlank(piece);
+    if (piece.empty() && blank_) return refuse("expected a document, found an empty text", "");
+    if (const size_t at = piece.find('\0'); at != std::string_view::npos)
+      return refuse(Cat("byte ", before_ + at, ": expected text, found a NUL byte"), "");
+    if (before_ == 0 && piece.starts_with("\xef\xbb\xbf"))
+      refuse("expected a document, found a byte order mark",
+             "save the file as UTF-8 without a byte order mark");
   }
 
-  std::vector<Level> open_;
-  std::string key_;
-  Json root_;
+  const std::string& where_;
+  const NextPiece& next_;
+  const char *at_ = nullptr, *end_ = nullptr;
+  uint64_t before_ = 0;  // bytes of the pieces up to this one
+  bool blank_ = true, ended_ = false;
+  std::optional<Error> failure_;
 };
 
-// Names an empty text as such, and rejects what the parser silently skips: it takes a NUL as the
-// end of the text, whatever follows, and ignores a byte order mark.
-Status CheckWholeText(const std::string& where, std::string_view text) {
-  if (IsBlank(text)) {
-    return Error{Code::kCorrupt, Cat(where, ": JSON: expected a document, found an empty text")};
+// What the parser takes for a text; one without a feed is its end.
+struct PieceIterator {
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = char;
+
+  char operator*() const { return feed->Front(); }
+  PieceIterator& operator++() {
+    feed->Advance();
+    return *this;
   }
-  if (const size_t at = text.find('\0'); at != std::string_view::npos) {
-    return Error{Code::kCorrupt,
-                 Cat(where, ": JSON: byte ", at, ": expected text, found a NUL byte")};
+  PieceIterator operator++(int) {
+    feed->Advance();
+    return *this;
   }
-  if (!text.starts_with("\xef\xbb\xbf")) return Ok();
-  return Error{Code::kCorrupt, Cat(where, ": JSON: expected a document, found a byte order mark"),
-               "save the file as UTF-8 without a byte order mark"};
-}
+  bool operator==(const PieceIterator& other) const {
+    PieceFeed* const text = feed ? feed : other.feed;
+    return feed == other.feed || text->AtEnd();
+  }
+
+  PieceFeed* feed = nullptr;
+};
 
 std::string DumpScalar(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -249,19 +250,25 @@ void WriteValue(const Json& value, size_t indent, std::string& out) {
 
 }  // namespace
 
-Status StreamJson(const std::string& where, std::string_view text, JsonEvents& events) {
-  SHARD_CHECK(CheckWholeText(where, text));
+Status StreamJson(const std::string& where, const NextPiece& next, JsonEvents& events) {
   StrictGate gate(where, events);
-  const bool parsed = Json::sax_parse(text.begin(), text.end(), &gate);
+  PieceFeed feed(where, next);
+  const bool parsed = Json::sax_parse(PieceIterator{&feed}, PieceIterator{}, &gate);
+  if (feed.failure()) return *std::move(feed.failure());
   if (gate.failure()) return *std::move(gate.failure());
   if (!parsed) return Error{Code::kCorrupt, Cat(where, ": JSON: expected a document, found none")};
   return Ok();
 }
 
+Status StreamJson(const std::string& where, std::string_view text, JsonEvents& events) {
+  const NextPiece whole = [&] { return std::exchange(text, std::string_view()); };
+  return StreamJson(where, whole, events);
+}
+
 Result<Json> ParseJson(const std::string& where, std::string_view text) {
-  DocumentBuilder builder;
+  JsonBuilder builder;
   SHARD_CHECK(StreamJson(where, text, builder));
-  return std::move(builder).Take();
+  return builder.Take();
 }
 
 Result<Json> ReadJsonFile(const std::string& path, uint64_t limit) {
@@ -278,6 +285,12 @@ std::string WriteJson(const Json& document) {
   std::string out;
   WriteValue(document, 0, out);
   out += "\n";
+  return out;
+}
+
+std::string WriteJsonValue(const Json& value, size_t indent) {
+  std::string out;
+  WriteValue(value, indent, out);
   return out;
 }
 

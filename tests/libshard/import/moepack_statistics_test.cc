@@ -1,5 +1,4 @@
-#include <nlohmann/json.hpp>
-
+#include "libshard/base/files/zstd.h"
 #include "libshard/stats/statistics_file.h"
 #include "tests/libshard/import/imported.h"
 #include "tests/libshard/stats/sample.h"
@@ -22,11 +21,12 @@ TEST(MoepackStatisticsImport, BothFormsGiveTheScoresOfTheWholeStatistics) {
     options.basis = basis;
     const ExpertScores expected = ScoresFromStatistics(*statistics, basis);
     const ExpertScores json = Imported("profile.json", options);
-    const ExpertScores binary = ImportedBytes(StatisticsToBinary(*statistics), options);
+    const ExpertScores frames = ImportedBytes(StatisticsBytes("s.json.zst", *statistics), options);
     EXPECT_TRUE(WithoutSource(json) == expected);
-    EXPECT_TRUE(WithoutSource(binary) == expected);
+    EXPECT_TRUE(WithoutSource(frames) == expected);
     options.pairs = false;
-    EXPECT_TRUE(ImportedBytes(StatisticsToBinary(*statistics), options).co_selection.empty());
+    EXPECT_TRUE(
+        ImportedBytes(StatisticsBytes("s.json.zst", *statistics), options).co_selection.empty());
   }
 }
 
@@ -38,13 +38,13 @@ TEST(MoepackStatisticsImport, FallsBackToGatesWithoutNorms) {
       for (ExpertTally& expert : layer) expert.weighted_norm = 0;
     }
   }
-  const ExpertScores scores = ImportedBytes(StatisticsToBinary(*statistics));
+  const ExpertScores scores = ImportedBytes(StatisticsBytes("s.json.zst", *statistics));
   EXPECT_EQ(scores.basis, ScoreBasis::kGateMass);
   EXPECT_TRUE(WithoutSource(scores) == ScoresFromStatistics(*statistics, std::nullopt));
   ImportOptions norms;
   norms.basis = ScoreBasis::kWeightedNorm;
   for (const std::string& bytes :
-       {StatisticsToBinary(*statistics), WriteJson(StatisticsToJson(*statistics))}) {
+       {StatisticsBytes("s.json.zst", *statistics), StatisticsBytes("s.json", *statistics)}) {
     const Error error = ImportError(bytes, norms);
     EXPECT_EQ(error.code, Code::kInvalidArgument);
     EXPECT_EQ(error.message, "in: scores: expected reap, found only count and gate");
@@ -53,15 +53,30 @@ TEST(MoepackStatisticsImport, FallsBackToGatesWithoutNorms) {
 
 TEST(MoepackStatisticsImport, StatisticsWithoutSessionsAreRefused) {
   const std::string expected = "in: sessions: expected at least one, found none";
-  EXPECT_EQ(ImportError(StatisticsToBinary(EmptyStatistics(SampleModel()))).message, expected);
-  EXPECT_EQ(ImportError(WriteJson(StatisticsToJson(EmptyStatistics(SampleModel())))).message,
-            expected);
+  for (const char* name : {"s.json", "s.json.zst"})
+    EXPECT_EQ(ImportError(StatisticsBytes(name, EmptyStatistics(SampleModel()))).message, expected);
 }
 
-TEST(MoepackStatisticsImport, ADamagedBinaryIsRefusedBeforeItIsUsed) {
-  std::string bytes = StatisticsToBinary(SampleStatistics());
+TEST(MoepackStatisticsImport, DamageIsNamed) {
+  std::string bytes = StatisticsBytes("s.json.zst", SampleStatistics());
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
-  EXPECT_EQ(ImportError(bytes).message, "in: digest: expected that of the payload, found another");
+  EXPECT_THAT(ImportError(bytes).message,
+              ::testing::HasSubstr(": expected the checksum of its text, found another"));
+}
+
+TEST(MoepackStatisticsImport, OtherFormatsAreNotReadFromZstd) {
+  ZstdWriter zstd;
+  const std::string bytes = zstd.Frame(FixtureBytes("sglang.json"));
+  ImportOptions named = ForTiny();
+  named.format = "sglang";
+  for (const ImportOptions& options : {ForTiny(), named}) {
+    const Error error = ImportError(bytes, options);
+    EXPECT_EQ(error.code, Code::kUnsupported);
+    EXPECT_EQ(error.message, "in: expected sglang as it is, found it in zstd");
+    EXPECT_EQ(error.hint, "run zstd -d in and name its output");
+  }
+  EXPECT_THAT(ImportError(zstd.Frame("what?")).message,
+              ::testing::HasSubstr("found a file of no format that is known"));
 }
 
 TEST(MoepackStatisticsImport, StatisticsOfAnotherModelAreRefusedByLayer) {
@@ -72,8 +87,8 @@ TEST(MoepackStatisticsImport, StatisticsOfAnotherModelAreRefusedByLayer) {
   EXPECT_EQ(error.message, "in: layer 1: experts: expected 32, found 16");
 }
 
-// A session's numbers cross the boundary of the reader's window at every offset.
-TEST(MoepackStatisticsImport, ReadsSessionsLongerThanTheReaderWindow) {
+// A session's numbers cross the boundary of the reader's pieces at every offset.
+TEST(MoepackStatisticsImport, ReadsSessionsLongerThanTheReaderPieces) {
   ModelIdentity model = SampleModel();
   model.layers = {{0, 4096, 1}, {1, 4096, 1}, {2, 4096, 1}};
   Statistics statistics = EmptyStatistics(model);
@@ -95,10 +110,12 @@ TEST(MoepackStatisticsImport, ReadsSessionsLongerThanTheReaderWindow) {
     }
     statistics.sessions.push_back(std::move(session));
   }
-  const std::string bytes = StatisticsToBinary(statistics);
-  ASSERT_GT(bytes.size(), 3u << 20);
-  EXPECT_TRUE(WithoutSource(ImportedBytes(bytes)) ==
-              ScoresFromStatistics(statistics, std::nullopt));
+  for (const char* name : {"s.json", "s.json.zst"}) {
+    const std::string bytes = StatisticsBytes(name, statistics);
+    EXPECT_GT(StatisticsBytes("s.json", statistics).size(), 3 * kTextPiece);
+    EXPECT_TRUE(WithoutSource(ImportedBytes(bytes)) ==
+                ScoresFromStatistics(statistics, std::nullopt));
+  }
 }
 
 }  // namespace

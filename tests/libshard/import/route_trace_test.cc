@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "libshard/base/files/memory_tree.h"
+#include "libshard/base/files/zstd.h"
 #include "tests/libshard/import/imported.h"
 #include "tests/libshard/import/trace_files.h"
 
@@ -158,6 +160,29 @@ TEST_F(TraceWriting, ReadsBackWhatWasWritten) {
   EXPECT_EQ(trace->layers[1].shape, (MoeLayerShape{3, 4, 2}));
   EXPECT_EQ(trace->layers[1].expert_bytes, 200u);
   EXPECT_THAT(trace->layers[0].weights, ElementsAre(0.9f, 0.1f, 0.9f, 0.1f));
+}
+
+TEST_F(TraceWriting, ANameOfZstdGetsTheSameTextInFrames) {
+  std::vector<std::string> texts;
+  std::vector<RouteTrace> traces;
+  for (const std::string name : {"t.csv", "t.csv.zst"}) {
+    auto writer = TraceWriter::Create((dir_ / name).string(), Header());
+    ASSERT_TRUE(writer);
+    for (uint32_t step = 0; step < 50'000; ++step)  // some frames
+      writer->Add({0, Phase::kPrefill, step}, 1, std::vector<uint32_t>{step % 8, (step + 1) % 8},
+                  std::vector<float>{0.75f, 0.25f});
+    ASSERT_TRUE(writer->Finish());
+    const std::string bytes = fixtures::ReadFile(dir_ / name);
+    EXPECT_EQ(IsZstd(bytes), name == "t.csv.zst");
+    texts.push_back(TextHead(MemorySource(name, bytes), SIZE_MAX).value());
+    auto trace = ReadRouteTrace((dir_ / name).string(), {});
+    ASSERT_TRUE(trace) << trace.error().message;
+    traces.push_back(*std::move(trace));
+  }
+  EXPECT_GT(texts[0].size(), 2 * kTextPiece);
+  EXPECT_TRUE(texts[0] == texts[1]);
+  EXPECT_EQ(traces[0].digest, traces[1].digest);
+  EXPECT_TRUE(traces[0].layers == traces[1].layers);
 }
 
 TEST_F(TraceWriting, WritesTheNineColumnsOfTheFormat) {

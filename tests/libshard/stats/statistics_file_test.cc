@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "fixtures/temp_dir.h"
-#include "libshard/base/bytes.h"
-#include "libshard/base/digest.h"
 #include "libshard/base/files/file.h"
+#include "libshard/base/files/memory_tree.h"
+#include "libshard/base/files/zstd.h"
 #include "libshard/base/text/text.h"
 #include "tests/libshard/stats/sample.h"
 
@@ -17,127 +19,187 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
-
-// The binary with its payload changed and the header adjusted to match.
-std::string WithPayload(const std::string& payload, uint32_t version = kStatisticsVersion) {
-  std::string file(kStatisticsMagic);
-  moepack::AppendLe(file, version);
-  moepack::AppendLe(file, uint64_t{payload.size()});
-  const std::string hex = moepack::Xxh3Hex(Bytes(payload));
-  for (size_t i = 0; i < hex.size(); i += 2) {
-    file += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
-  }
-  return file + payload;
+Result<Statistics> ReadBytes(const std::string& name, const std::string& bytes) {
+  return ReadStatistics(MemorySource(name, bytes));
 }
 
-std::string Payload() { return StatisticsToBinary(SampleStatistics()).substr(36); }
-
-moepack::Error BinaryError(const std::string& bytes) {
-  const auto result = StatisticsFromBinary("stats.bin", Bytes(bytes));
-  if (result) return {Code::kInterrupted, "was read"};
-  return result.error();
+Error ErrorOf(const std::string& name, const std::string& bytes) {
+  const auto read = ReadBytes(name, bytes);
+  if (read) return {Code::kInterrupted, "was read"};
+  return read.error();
 }
 
-moepack::Error JsonError(const std::function<void(Json&)>& change) {
-  Json document = StatisticsToJson(SampleStatistics());
+Json DocumentOf(const Statistics& statistics) {
+  return ParseJson("sample", StatisticsBytes("s.json", statistics)).value();
+}
+
+std::string Frames(const Statistics& statistics) {
+  return StatisticsBytes("s.json.zst", statistics);
+}
+
+Error JsonError(const std::function<void(Json&)>& change) {
+  Json document = DocumentOf(SampleStatistics());
   change(document);
-  const auto result = StatisticsFromJson("stats.json", document);
-  if (result) return {Code::kInterrupted, "was read"};
-  return result.error();
+  return ErrorOf("stats.json", WriteJson(document));
 }
 
-TEST(StatisticsFile, ReadsBackJson) {
-  const std::string text = moepack::WriteJson(StatisticsToJson(SampleStatistics()));
-  const auto document = moepack::ParseJson("stats.json", text);
-  ASSERT_TRUE(document);
-  const auto read = StatisticsFromJson("stats.json", *document);
-  ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(*read, SampleStatistics());
-}
+// Notes how many parts came, and refuses a session if asked to.
+class CountedParts final : public StatisticsParts {
+ public:
+  Status Model(const ModelIdentity&) override { return Note("model"); }
+  Status Session(SessionTally session) override { return Note(session.name); }
+  Status Pairs(std::vector<uint64_t>) override { return Note("pairs"); }
+  std::vector<std::string> parts;
 
-TEST(StatisticsFile, ReadsBackTheBinary) {
-  const auto read =
-      StatisticsFromBinary("stats.bin", Bytes(StatisticsToBinary(SampleStatistics())));
-  ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(*read, SampleStatistics());
-}
-
-TEST(StatisticsFile, TheBinaryIsLaidOutAsDocumented) {
-  Statistics statistics = EmptyStatistics(SampleModel());
-  statistics.model.layers = {{300, 2, 1}};
-  statistics.co_selection = {{200}};
-  std::string payload;
-  for (const char* text : {"\4tiny", "\10qwen3moe", "\2m1", "", "", "\40"}) {
-    payload += *text ? text : std::string(1, '\0');
+ private:
+  Status Note(const std::string& part) {
+    parts.push_back(part);
+    return Ok();
   }
-  payload += statistics.model.router_digest;
-  payload += "\1\xac\2\2\1";                   // one layer: number 300, two experts, top 1
-  payload += std::string(1, '\0') + "\xc8\1";  // no sessions; one pair: 200
-  EXPECT_EQ(StatisticsToBinary(statistics), WithPayload(payload));
-}
+};
 
-TEST(StatisticsFile, TheFileNameDecidesTheForm) {
-  const fixtures::TempDir dir;
-  for (const char* name : {"s.json", "s.bin"}) {
-    const std::string path = (dir.path() / name).string();
-    ASSERT_TRUE(WriteStatistics(path, SampleStatistics()));
-    const auto text = moepack::ReadTextFile(path, 1 << 20);
-    ASSERT_TRUE(text);
-    EXPECT_EQ(text->starts_with("MOESTATS"), std::string(name) == "s.bin");
-    const auto read = ReadStatistics(path);
+TEST(StatisticsFile, ReadsBackBothForms) {
+  for (const char* name : {"s.json", "s.json.zst"}) {
+    const auto read = ReadBytes(name, StatisticsBytes(name, SampleStatistics()));
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(*read, SampleStatistics());
   }
 }
 
-TEST(StatisticsFile, EveryTruncatedBinaryIsRefused) {
-  const std::string file = StatisticsToBinary(SampleStatistics());
-  for (size_t size = 0; size < file.size(); ++size) {
-    EXPECT_EQ(BinaryError(file.substr(0, size)).code, Code::kCorrupt) << size;
-  }
-  const std::string payload = Payload();
-  for (size_t size = 0; size < payload.size(); ++size) {
-    EXPECT_EQ(BinaryError(WithPayload(payload.substr(0, size))).code, Code::kCorrupt) << size;
+TEST(StatisticsFile, ThePiecesAreTheDocumentAsWriteJsonWritesIt) {
+  for (Statistics statistics : {SampleStatistics(), EmptyStatistics(SampleModel())}) {
+    const std::string text = StatisticsBytes("s.json", statistics);
+    EXPECT_EQ(text, WriteJson(DocumentOf(statistics)));
+    statistics.model.name = "\"quoted\" \xc3\xa4\n";
+    EXPECT_EQ(StatisticsBytes("-", statistics), WriteJson(DocumentOf(statistics)));
   }
 }
 
-TEST(StatisticsFile, EveryChangedByteOfTheBinaryIsNoticed) {
-  const std::string file = StatisticsToBinary(SampleStatistics());
-  for (size_t i = 0; i < file.size(); ++i) {
-    std::string damaged = file;
+// What a session costs in memory is what one frame holds.
+TEST(StatisticsFile, EverySessionIsAFrameAndTheFramesAreTheJson) {
+  const std::string json = StatisticsBytes("s.json", SampleStatistics());
+  const std::string frames = Frames(SampleStatistics());
+  const MemorySource source("s.json.zst", frames);
+  SourceText text(source);
+  std::vector<std::string> pieces;
+  for (auto piece = text.Next(); piece && !piece->empty(); piece = text.Next())
+    pieces.emplace_back(*piece);
+  ASSERT_EQ(pieces.size(), SampleStatistics().sessions.size() + 2);
+  EXPECT_THAT(pieces[1], HasSubstr("\"a.txt\""));
+  EXPECT_EQ(pieces[0] + pieces[1] + pieces[2] + pieces[3], json);
+}
+
+TEST(StatisticsFile, TheProgramZstdPrintsTheJson) {
+  if (std::system("zstd --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "zstd is not installed";
+  const fixtures::TempDir dir;
+  ASSERT_TRUE(WriteStatistics((dir / "s.json").string(), SampleStatistics()));
+  ASSERT_TRUE(WriteStatistics((dir / "s.json.zst").string(), SampleStatistics()));
+  const std::string run = Cat("cd ", (dir / "").string(),
+                              " && zstd -qdc s.json.zst | cmp - s.json && "
+                              "zstd -q --check s.json -o theirs && zstd -qt s.json.zst");
+  ASSERT_EQ(std::system(run.c_str()), 0);
+  EXPECT_EQ(ReadStatistics((dir / "theirs").string()).value(), SampleStatistics());
+}
+
+TEST(StatisticsFile, TheNameDecidesTheFormAndTheBytesWhatIsRead) {
+  const fixtures::TempDir dir;
+  for (const char* name : {"s.json", "s.json.zst"}) {
+    const std::string path = (dir.path() / name).string();
+    const auto bytes = WriteStatistics(path, SampleStatistics());
+    ASSERT_TRUE(bytes) << bytes.error().message;
+    const std::string written = fixtures::ReadFile(path);
+    EXPECT_EQ(written.size(), *bytes);
+    EXPECT_EQ(IsZstd(written), std::string(name) == "s.json.zst");
+    EXPECT_EQ(written, StatisticsBytes(name, SampleStatistics()));
+    fs::rename(path, dir / "other");
+    const auto read = ReadStatistics((dir / "other").string());
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(*read, SampleStatistics());
+  }
+}
+
+TEST(StatisticsFile, WhatIsNotReadBackIsNotWritten) {
+  const fixtures::TempDir dir;
+  Statistics statistics = SampleStatistics();
+  statistics.sessions[1].name = "\xff";
+  for (const char* name : {"s.json", "s.json.zst"}) {
+    const auto written = WriteStatistics((dir / name).string(), statistics);
+    ASSERT_FALSE(written);
+    EXPECT_EQ(written.error().code, Code::kUnsupported);
+    EXPECT_THAT(written.error().message, HasSubstr("found text that is not UTF-8"));
+  }
+  EXPECT_TRUE(fs::is_empty(dir.path()));
+}
+
+TEST(StatisticsFile, EveryTruncatedFileIsRefused) {
+  const std::string frames = Frames(SampleStatistics());
+  for (size_t size = 0; size < frames.size(); ++size) {
+    const Error error = ErrorOf("s.json.zst", frames.substr(0, size));
+    EXPECT_EQ(error.code, Code::kCorrupt) << size;
+    EXPECT_THAT(error.message, HasSubstr("s.json.zst: ")) << size;
+  }
+}
+
+TEST(StatisticsFile, EveryChangedByteOfAFrameIsNoticed) {
+  const std::string frames = Frames(SampleStatistics());
+  for (size_t i = 0; i < frames.size(); ++i) {
+    std::string damaged = frames;
     damaged[i] = static_cast<char>(damaged[i] ^ 0x20);
-    const Error error = BinaryError(damaged);
-    EXPECT_EQ(error.code, i >= 8 && i < 12 ? Code::kUnsupported : Code::kCorrupt) << i;
-    EXPECT_NE(error.message.find("stats.bin: "), std::string::npos) << i << error.message;
+    const Error error = ErrorOf("s.json.zst", damaged);
+    EXPECT_NE(error.code, Code::kInterrupted) << i;
+    EXPECT_THAT(error.message, HasSubstr("s.json.zst: ")) << i;
   }
 }
 
-TEST(StatisticsFile, BytesAfterTheBinaryAreRefused) {
-  EXPECT_THAT(BinaryError(WithPayload(Payload() + "x")).message,
-              HasSubstr("stats.bin: payload: expected nothing after the pairs"));
+TEST(StatisticsFile, TextAfterTheDocumentIsRefused) {
+  ZstdWriter zstd;
+  const std::string frames = Frames(SampleStatistics());
+  EXPECT_THAT(ErrorOf("s.json.zst", frames + zstd.Frame("{}")).message,
+              HasSubstr("s.json.zst: JSON: parse error"));
+  EXPECT_THAT(ErrorOf("s.json.zst", frames + "{}").message, HasSubstr("s.json.zst: zstd frame"));
 }
 
-TEST(StatisticsFile, RefusesANumberOfMoreThan64Bits) {
-  const std::string payload(9, '\xff');
-  EXPECT_THAT(BinaryError(WithPayload(payload + "\2")).message,
-              HasSubstr("expected a number of at most 64 bits"));
+// As another program may sort them: the lists are read when what they are checked with is known.
+TEST(StatisticsFile, TheOrderOfMembersDoesNotMatter) {
+  const Json document = DocumentOf(SampleStatistics());
+  std::vector<std::string> keys = {"co_selection", "format", "model", "sessions", "version"};
+  do {
+    Json sorted;
+    for (const std::string& key : keys) sorted[key] = document[key];
+    CountedParts parts;
+    ASSERT_TRUE(StreamStatistics(MemorySource("s.json", WriteJson(sorted)), parts));
+    ASSERT_EQ(parts.parts, (std::vector<std::string>{"model", "a.txt", "b", "pairs", "pairs"}));
+  } while (std::next_permutation(keys.begin(), keys.end()));
 }
 
-TEST(StatisticsFile, RefusesATableLargerThanItsBytesAllow) {
-  std::string payload;
-  for (int text = 0; text < 5; ++text) payload += '\0';
-  payload += '\40' + SampleModel().router_digest;
-  payload += std::string("\1\0", 2) + "\x80\x20\1";  // layer 0 with 4096 experts
-  payload += std::string(1, '\0');                   // no sessions, then 8 million pairs
-  EXPECT_THAT(BinaryError(WithPayload(payload)).message, HasSubstr("expected more bytes"));
+TEST(StatisticsFile, MembersThatAreUnknownMissingOrOfAnotherKindAreNamed) {
+  EXPECT_EQ(JsonError([](Json& json) {
+              json["other"] = {{"a", {1, {{"b", 2}}}}};
+            }).message,
+            "was read");
+  for (const char* key : {"format", "version", "model", "sessions", "co_selection"}) {
+    EXPECT_THAT(JsonError([&](Json& json) { json.erase(key); }).message,
+                HasSubstr(Cat("stats.json: ", key, ": expected ")));
+    EXPECT_THAT(JsonError([&](Json& json) {
+                  json[key] = {{"a", {1}}};
+                }).message,
+                HasSubstr(Cat("stats.json: ", key == std::string("model") ? "model: name" : key,
+                              ": expected ")));
+    EXPECT_THAT(JsonError([&](Json& json) { json[key] = -1; }).message,
+                HasSubstr(Cat("stats.json: ", key, ": expected ")));
+  }
+}
+
+// A few bytes of zstd can be millions of numbers.
+TEST(StatisticsFile, APartWithMoreValuesThanItsModelHasIsRefused) {
+  std::string text = "{\"model\": [";
+  for (int i = 0; i < 600'000; ++i) text += "0,";
+  ZstdWriter zstd;
+  EXPECT_EQ(ErrorOf("s.zst", zstd.Frame(text)).message,
+            "s.zst: model: expected at most 524288 values together, found more");
 }
 
 TEST(StatisticsFile, AnotherVersionIsUnsupported) {
-  std::string file = StatisticsToBinary(SampleStatistics());
-  file[8] = 4;
-  EXPECT_EQ(BinaryError(file).code, Code::kUnsupported);
-  EXPECT_EQ(BinaryError(file).message, "stats.bin: version: expected 1 to 3, found 4");
   EXPECT_EQ(JsonError([](Json& json) { json["version"] = 4u; }).message,
             "stats.json: version: expected 1 to 3, found 4");
   EXPECT_EQ(JsonError([](Json& json) { json["version"] = 0u; }).code, Code::kUnsupported);
@@ -147,17 +209,9 @@ TEST(StatisticsFile, ReadsVersionOneWithoutTokenCounts) {
   Statistics statistics = SampleStatistics();
   statistics.sessions.pop_back();
   statistics.sessions[0].token_counts.clear();
-  std::string payload = StatisticsToBinary(statistics).substr(36);
-  // The number of token ids, 0, and the bytes of the digest, 0, stand in front of the pairs, which
-  // take eleven bytes.
-  payload.erase(payload.size() - 13, 2);
-  const std::string file = WithPayload(payload, kFirstStatisticsVersion);
-  const auto read = StatisticsFromBinary("old.bin", Bytes(file));
-  ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(*read, statistics);
-  Json document = StatisticsToJson(statistics);
+  Json document = DocumentOf(statistics);
   document["version"] = 1u;
-  const auto again = StatisticsFromJson("old.json", document);
+  const auto again = ReadBytes("old.json", WriteJson(document));
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(*again, statistics);
 }
@@ -190,13 +244,6 @@ TEST(StatisticsFile, InvalidTokenCountsAreRefused) {
             Cat("stats.json: ", where, "counts: expected 2 numbers, found 1"));
   EXPECT_THAT(json_error(list({-1}), list({1})), HasSubstr("ids: expected numbers below 2^32"));
   EXPECT_THAT(json_error(list({1}), list({-1})), HasSubstr("counts: expected numbers below 2^32"));
-  Statistics beyond = SampleStatistics();
-  beyond.sessions[0].token_counts = {{1u << 24, 1}};
-  EXPECT_THAT(BinaryError(StatisticsToBinary(beyond)).message,
-              HasSubstr("expected the distance to a token id"));
-  beyond.sessions[0].token_counts = {{1u << 23, 1}, {(1u << 24) + 9, 1}};
-  EXPECT_EQ(BinaryError(StatisticsToBinary(beyond)).message,
-            Cat("stats.bin: ", where, "expected ids up to 16777215, found 16777225"));
 }
 
 TEST(StatisticsFile, AnotherDocumentIsRefused) {
@@ -245,14 +292,13 @@ TEST(StatisticsFile, ASessionNameThatComesTwiceIsRefusedByName) {
   Statistics twice = SampleStatistics();
   twice.sessions[1].name = twice.sessions[0].name;
   const std::string expected = "session \"a.txt\": expected once, found twice";
-  const moepack::Error json = JsonError([](Json& j) { j["sessions"][1]["name"] = "a.txt"; });
+  const Error json = JsonError([](Json& j) { j["sessions"][1]["name"] = "a.txt"; });
   EXPECT_EQ(json.code, Code::kCorrupt);
   EXPECT_EQ(json.message, "stats.json: " + expected);
-  EXPECT_EQ(BinaryError(StatisticsToBinary(twice)).message, "stats.bin: " + expected);
+  EXPECT_EQ(ErrorOf("s.zst", Frames(twice)).message, "s.zst: " + expected);
   EXPECT_FALSE(CheckStatistics("made", twice));
 }
 
-// The binary cannot represent them: pairs follow each other in the order of the layers.
 TEST(StatisticsFile, PairsOfARepeatedOrUnknownLayerAreRefused) {
   EXPECT_THAT(JsonError([](Json& j) { j["co_selection"][1]["layer"] = 1u; }).message,
               HasSubstr("co_selection: layer 3: layer: expected 3, found 1"));
@@ -260,13 +306,6 @@ TEST(StatisticsFile, PairsOfARepeatedOrUnknownLayerAreRefused) {
               HasSubstr("co_selection: layer 3: layer: expected"));
   EXPECT_THAT(JsonError([](Json& j) { j["co_selection"].push_back(j["co_selection"][1]); }).message,
               HasSubstr("co_selection: expected the 2 layers of the model, found 3"));
-}
-
-TEST(StatisticsFile, ModelLayersThatComeTwiceAreRefusedInTheBinaryToo) {
-  Statistics twice = SampleStatistics();
-  twice.model.layers[1].layer = twice.model.layers[0].layer;
-  EXPECT_THAT(BinaryError(StatisticsToBinary(twice)).message,
-              HasSubstr("model: layers: expected ascending numbers, found 1"));
 }
 
 TEST(StatisticsFile, AnInvalidModelIsRefused) {
@@ -288,13 +327,10 @@ TEST(StatisticsFile, AnInvalidModelIsRefused) {
 TEST(StatisticsFile, SessionsNameTheirTextsByDigest) {
   Statistics statistics = SampleStatistics();
   statistics.sessions[0].tokens_digest = "0123456789abcdef";
-  const auto binary = StatisticsFromBinary("s.bin", Bytes(StatisticsToBinary(statistics)));
-  ASSERT_TRUE(binary) << binary.error().message;
-  EXPECT_EQ(*binary, statistics);
-  const Json document = StatisticsToJson(statistics);
+  EXPECT_EQ(ReadBytes("s.zst", Frames(statistics)).value(), statistics);
+  const Json document = DocumentOf(statistics);
   EXPECT_EQ(document["sessions"][0]["tokens_digest"], "0123456789abcdef");
   EXPECT_FALSE(document["sessions"][1].contains("tokens_digest"));
-  EXPECT_EQ(StatisticsFromJson("s.json", document).value(), statistics);
   EXPECT_EQ(JsonError([](Json& json) { json["sessions"][0]["tokens_digest"] = "0123"; }).message,
             "stats.json: session \"a.txt\": tokens_digest: expected 16 hexadecimal digits, found "
             "\"0123\"");
@@ -303,9 +339,9 @@ TEST(StatisticsFile, SessionsNameTheirTextsByDigest) {
 TEST(StatisticsFile, ReadsVersionTwoWithoutDigests) {
   Statistics statistics = SampleStatistics();
   statistics.sessions.resize(1);
-  std::string payload = StatisticsToBinary(statistics).substr(36);
-  payload.erase(payload.size() - 12, 1);
-  const auto read = StatisticsFromBinary("old.bin", Bytes(WithPayload(payload, 2)));
+  Json document = DocumentOf(statistics);
+  document["version"] = 2u;
+  const auto read = ReadBytes("old.json", WriteJson(document));
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(*read, statistics);
 }

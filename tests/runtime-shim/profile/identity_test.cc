@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/files/memory_tree.h"
 #include "libshard/graph/model_spec.h"
 #include "libshard/stats/statistics_file.h"
 #include "tests/runtime-shim/support/tiny_weights.h"
@@ -21,7 +22,7 @@ TEST(ModelIdentity, EscapesANameThatIsNotUtf8SoThatItCanBeWritten) {
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(model->name, "tiny \\xff");
   const Statistics statistics = EmptyStatistics(*model);
-  const auto read = StatisticsFromJson("s", StatisticsToJson(statistics));
+  const auto read = ReadStatistics(MemorySource("s", StatisticsBytes("s.json", statistics)));
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_TRUE(*read == statistics);
 }

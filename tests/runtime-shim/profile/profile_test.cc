@@ -101,16 +101,17 @@ TEST_F(Profile, StatisticsDoNotDependOnHowManyWindowsRunAtOnce) {
   for (const size_t sessions : {2u, 3u, 40u}) {
     SetUpCollector();
     ASSERT_TRUE(Run(sizes, options, sessions));
-    EXPECT_EQ(StatisticsBytes("a.bin", collector_->statistics()), StatisticsBytes("a.bin", alone));
+    EXPECT_EQ(StatisticsBytes("a.json", collector_->statistics()),
+              StatisticsBytes("a.json", alone));
   }
   options.generate = 0;
   SetUpCollector();
   ASSERT_TRUE(Run(sizes, options));
-  const std::string without = StatisticsBytes("a.bin", collector_->statistics());
+  const std::string without = StatisticsBytes("a.json", collector_->statistics());
   for (const size_t sessions : {2u, 5u}) {
     SetUpCollector();
     ASSERT_TRUE(Run(sizes, options, sessions));
-    EXPECT_EQ(StatisticsBytes("a.bin", collector_->statistics()), without);
+    EXPECT_EQ(StatisticsBytes("a.json", collector_->statistics()), without);
   }
 }
 

@@ -39,19 +39,20 @@ TEST_F(ProfileCommand, PrintsEveryLayerAndWritesBothForms) {
   EXPECT_THAT(run.out, HasSubstr("\n    2       16 "));
   EXPECT_THAT(run.out, HasSubstr("Super Experts: not looked for; 48 experts in all layers"));
   EXPECT_THAT(run.out, HasSubstr("wrote s.json\n"));
-  ASSERT_EQ(workspace_.Moepack("profile fixtures/tiny-moe --text text.txt --bucket prose -o s.bin")
-                .status,
-            0);
-  EXPECT_EQ(Read("s.json"), Read("s.bin"));
+  ASSERT_EQ(
+      workspace_.Moepack("profile fixtures/tiny-moe --text text.txt --bucket prose -o s.json.zst")
+          .status,
+      0);
+  EXPECT_EQ(Read("s.json"), Read("s.json.zst"));
 }
 
 TEST_F(ProfileCommand, CountsEveryTokenTopKTimesInEveryLayer) {
   ASSERT_EQ(workspace_
                 .Moepack("profile fixtures/tiny-moe --text text.txt --generate 5 --context 16 "
-                         "-o s.bin")
+                         "-o s.json.zst")
                 .status,
             0);
-  const Statistics statistics = Read("s.bin");
+  const Statistics statistics = Read("s.json.zst");
   ASSERT_EQ(statistics.sessions.size(), 1u);
   const SessionTally& session = statistics.sessions[0];
   EXPECT_EQ(session.name, "text.txt");
@@ -82,24 +83,26 @@ TEST_F(ProfileCommand, CountsEveryTokenTopKTimesInEveryLayer) {
 
 TEST_F(ProfileCommand, ADistributionHasTheStatisticsOfItsSource) {
   ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 3 -o out").status, 0);
-  ASSERT_EQ(workspace_.Moepack("profile fixtures/tiny-moe --text text.txt -o a.bin").status, 0);
-  ASSERT_EQ(workspace_.Moepack("profile out --text text.txt -o b.bin").status, 0);
-  const Statistics source = Read("a.bin"), both = Read("b.bin");
+  ASSERT_EQ(workspace_.Moepack("profile fixtures/tiny-moe --text text.txt -o a.json.zst").status,
+            0);
+  ASSERT_EQ(workspace_.Moepack("profile out --text text.txt -o b.json.zst").status, 0);
+  const Statistics source = Read("a.json.zst"), both = Read("b.json.zst");
   EXPECT_EQ(source.model.router_digest, both.model.router_digest);
   EXPECT_EQ(both.sessions, source.sessions);
 }
 
 TEST_F(ProfileCommand, MergingAddsSessionsWithOtherNames) {
   WriteAll(workspace_ / "ids", "1 2 3");
-  ASSERT_EQ(workspace_.Moepack("profile fixtures/tiny-moe --text text.txt -o a.bin").status, 0);
-  const std::string merge = "profile fixtures/tiny-moe --merge a.bin -o b.bin ";
+  ASSERT_EQ(workspace_.Moepack("profile fixtures/tiny-moe --text text.txt -o a.json.zst").status,
+            0);
+  const std::string merge = "profile fixtures/tiny-moe --merge a.json.zst -o b.json.zst ";
   ASSERT_EQ(workspace_.Moepack(merge + "--tokens ids").status, 0);
-  EXPECT_EQ(Read("b.bin").sessions.size(), 2u);
+  EXPECT_EQ(Read("b.json.zst").sessions.size(), 2u);
   const ToolRun run = workspace_.Moepack(merge + "--text text.txt --force");
   EXPECT_EQ(run.status, 2);
   EXPECT_THAT(run.err,
-              HasSubstr("a.bin: session \"text.txt\": expected one that is not there yet"));
-  EXPECT_EQ(Read("b.bin").sessions.size(), 2u);
+              HasSubstr("a.json.zst: session \"text.txt\": expected one that is not there yet"));
+  EXPECT_EQ(Read("b.json.zst").sessions.size(), 2u);
 }
 
 TEST_F(ProfileCommand, JsonHasTheFiguresOfTheTable) {
@@ -224,20 +227,21 @@ TEST_F(ProfileCommand, ReplacesNeitherTextsNorMergedStatistics) {
       workspace_.Moepack("profile fixtures/tiny-moe --tokens ids.json -o ./ids.json --force");
   EXPECT_EQ(tokens.status, 2);
   EXPECT_THAT(tokens.err, HasSubstr("./ids.json is also an input"));
-  ASSERT_EQ(workspace_.Moepack("profile fixtures/tiny-moe --tokens ids.json -o a.bin").status, 0);
-  const std::string before = ReadFile(workspace_ / "a.bin");
+  ASSERT_EQ(workspace_.Moepack("profile fixtures/tiny-moe --tokens ids.json -o a.json.zst").status,
+            0);
+  const std::string before = ReadFile(workspace_ / "a.json.zst");
   const ToolRun merged = workspace_.Moepack(
-      "profile fixtures/tiny-moe --text text.txt --merge a.bin -o a.bin --force");
+      "profile fixtures/tiny-moe --text text.txt --merge a.json.zst -o a.json.zst --force");
   EXPECT_EQ(merged.status, 2);
-  EXPECT_THAT(merged.err, HasSubstr("a.bin is also an input"));
-  EXPECT_EQ(ReadFile(workspace_ / "a.bin"), before);
+  EXPECT_THAT(merged.err, HasSubstr("a.json.zst is also an input"));
+  EXPECT_EQ(ReadFile(workspace_ / "a.json.zst"), before);
 }
 
 TEST_F(ProfileCommand, TheOutputNameDecidesTheForm) {
   const std::string command = "profile fixtures/tiny-moe --text text.txt -o ";
   const ToolRun other = workspace_.Moepack(command + "stats");
   EXPECT_EQ(other.status, 2);
-  EXPECT_THAT(other.err, HasSubstr("-o: expected a name that ends in .json or .bin, or -"));
+  EXPECT_THAT(other.err, HasSubstr("-o: expected a name that ends in .json or .json.zst, or -"));
   EXPECT_THAT(other.err, HasSubstr("found \"stats\""));
   const ToolRun both = workspace_.Moepack(command + "- --json");
   EXPECT_EQ(both.status, 2);
@@ -263,23 +267,24 @@ TEST_F(ProfileCommand, StatisticsOfAnotherModelAreNotMerged) {
   other.model.router_digest = std::string(32, '0');
   other.model.layers = {{0, 16, 2}, {1, 16, 2}, {2, 16, 2}};
   other.co_selection.assign(3, std::vector<uint64_t>(120));
-  ASSERT_TRUE(WriteStatistics((workspace_ / "other.bin").string(), other));
+  ASSERT_TRUE(WriteStatistics((workspace_ / "other.json.zst").string(), other));
   WriteAll(workspace_ / "ids", "1 2 3");
-  const ToolRun run =
-      workspace_.Moepack("profile fixtures/tiny-moe --tokens ids --merge other.bin -o s.bin");
+  const ToolRun run = workspace_.Moepack(
+      "profile fixtures/tiny-moe --tokens ids --merge other.json.zst -o s.json.zst");
   EXPECT_EQ(run.status, 6);
-  EXPECT_THAT(run.err, HasSubstr("other.bin: router digest: expected"));
-  EXPECT_FALSE(std::filesystem::exists(workspace_ / "s.bin"));
+  EXPECT_THAT(run.err, HasSubstr("other.json.zst: router digest: expected"));
+  EXPECT_FALSE(std::filesystem::exists(workspace_ / "s.json.zst"));
 }
 
 TEST_F(ProfileCommand, FilesOfOtherToolsAreNotMerged) {
   WriteAll(workspace_ / "ids", "1 2 3");
   const ToolRun run = workspace_.Moepack(
-      "profile fixtures/tiny-moe --tokens ids --merge fixtures/statistics/imatrix.gguf -o s.bin");
+      "profile fixtures/tiny-moe --tokens ids --merge fixtures/statistics/imatrix.gguf -o "
+      "s.json.zst");
   EXPECT_EQ(run.status, 4);
   EXPECT_THAT(run.err, HasSubstr("error: fixtures/statistics/imatrix.gguf: expected statistics of "
                                  "moepack profile, found imatrix\n"));
-  EXPECT_FALSE(std::filesystem::exists(workspace_ / "s.bin"));
+  EXPECT_FALSE(std::filesystem::exists(workspace_ / "s.json.zst"));
 }
 
 TEST_F(ProfileCommand, RequiresTexts) {

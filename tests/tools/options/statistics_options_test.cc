@@ -35,15 +35,15 @@ TEST(StatisticsOptions, AreReadAndRecordedWithoutPaths) {
   PlanOptions options;
   ASSERT_EQ(ProblemOf(options,
                       {"--groups", "3", "--partition", "session", "--statistics", "/home/me/a.json",
-                       "/b.bin", "--score", "gate", "--eligible", "12", "--pin", "/tmp/pins.json",
-                       "--no-pin-super", "--held-out", "0.25", "--seed", "7"}),
+                       "/b.json.zst", "--score", "gate", "--eligible", "12", "--pin",
+                       "/tmp/pins.json", "--no-pin-super", "--held-out", "0.25", "--seed", "7"}),
             "");
   EXPECT_EQ(options.score, ScoreBasis::kGateMass);
   EXPECT_EQ(options.eligible, 12u);
   EXPECT_EQ(options.held_out, 250u);
   EXPECT_FALSE(options.pin_super);
   EXPECT_THAT(RecordStatisticsOptions(options),
-              ElementsAre("--statistics", "a.json", "--statistics", "b.bin", "--score", "gate",
+              ElementsAre("--statistics", "a.json", "--statistics", "b.json.zst", "--score", "gate",
                           "--eligible", "12", "--pin", "pins.json", "--no-pin-super", "--held-out",
                           "0.25", "--seed", "7"));
 }
@@ -133,7 +133,7 @@ TEST(StatisticsOptions, ReadTheSessionsOfAllFiles) {
       ModelForTest().Layer({1, 4, 2, 10, false}).Layer({3, 3, 1, 10, false}).Build();
   Statistics first = SampleStatistics(), second = SampleStatistics();
   for (SessionTally& session : second.sessions) session.name += " again";
-  const std::string a = directory / "a.json", b = directory / "b.bin";
+  const std::string a = directory / "a.json", b = directory / "b.json.zst";
   ASSERT_TRUE(WriteStatistics(a, first));
   ASSERT_TRUE(WriteStatistics(b, second));
   PlanOptions options{.statistics_files = {a, b}, .score = ScoreBasis::kCount};

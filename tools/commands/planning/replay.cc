@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/zstd.h"
 #include "libshard/base/text/text.h"
 #include "libshard/import/import.h"
 #include "libshard/model/router_digest.h"
@@ -267,10 +268,8 @@ Result<bool> IsStatistics(const std::string& path) {
   SHARD_TRY(const moepack::Source source, LocalSource(path));
   if (source.file.empty()) return false;
   SHARD_TRY(const ByteSourcePtr file, source.tree->Open(source.file));
-  std::string head(static_cast<size_t>(std::min<uint64_t>(file->size(), 4096)), '\0');
-  SHARD_CHECK(file->ReadAt(0, std::as_writable_bytes(std::span(head))));
-  return head.starts_with(kStatisticsMagic) ||
-         head.find(Cat('"', kStatisticsFormat, '"')) != std::string::npos;
+  SHARD_TRY(const std::string head, TextHead(*file, 4096));
+  return head.find(Cat('"', kStatisticsFormat, '"')) != std::string::npos;
 }
 
 Result<int> Run(const Arguments& arguments) {

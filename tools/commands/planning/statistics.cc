@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "libshard/base/files/file.h"
+#include "libshard/base/files/zstd.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 #include "libshard/stats/statistics_file.h"
@@ -126,35 +127,36 @@ Result<ExpertScores> ReadScores(const Arguments& arguments, const std::optional<
   return scores;
 }
 
-Status Write(const Arguments& arguments, const std::string& bytes, Json report) {
-  const std::string& out = *arguments.out;
-  if (out == kStatisticsOnStandardOutput) return WriteJsonText(bytes);
-  SHARD_CHECK(CheckInterrupt());
-  SHARD_CHECK(WriteTextFile(out, bytes, arguments.force));
+Status Report(const Arguments& arguments, uint64_t bytes, Json report) {
   if (arguments.json) {
-    report["output"] = {{"file", out}, {"bytes", bytes.size()}};
+    report["output"] = {{"file", *arguments.out}, {"bytes", bytes}};
     return WriteJsonResult(report);
   }
-  return WriteResult(Cat("wrote ", Shown(out), " (", FormatCount(bytes.size()), " bytes)\n"));
+  return WriteResult(Cat("wrote ", Shown(*arguments.out), " (", FormatCount(bytes), " bytes)\n"));
 }
 
 Result<int> WriteMerged(const Arguments& arguments, const std::optional<MoeModel>& model) {
   SHARD_TRY(const Statistics statistics, MergeFiles(arguments.files, model));
-  const std::string name =
-      *arguments.out == kStatisticsOnStandardOutput ? "-.json" : *arguments.out;
-  Json report = {{"format", kStatisticsFormat}, {"sessions", statistics.sessions.size()}};
-  SHARD_CHECK(Write(arguments, StatisticsBytes(name, statistics), std::move(report)));
+  const std::string& out = *arguments.out;
+  if (out == kStatisticsOnStandardOutput) {
+    SHARD_CHECK(WriteJsonText(StatisticsBytes(out, statistics)));
+    return kExitDone;
+  }
+  SHARD_CHECK(CheckInterrupt());
+  SHARD_TRY(const uint64_t bytes, WriteStatistics(out, statistics, arguments.force));
+  SHARD_CHECK(Report(arguments, bytes,
+                     {{"format", kStatisticsFormat}, {"sessions", statistics.sessions.size()}}));
   return kExitDone;
 }
 
 // What is not statistics of `profile` is text, whatever its name is.
 Status CheckNameOfText(const std::string& out) {
-  if (!out.ends_with(".bin")) return Ok();
+  if (!out.ends_with(kZstdSuffix)) return Ok();
   return Error{Code::kInvalidArgument,
-               Cat("-o: expected a name that does not end in .bin, because the output is text, "
+               Cat("-o: expected a name that does not end in .zst, because the output is text, "
                    "found ",
                    Quoted(out)),
-               "only statistics of `moepack profile` with all their scores have a binary form"};
+               "only statistics of `moepack profile` with all their scores are compressed"};
 }
 
 Result<int> WriteExported(const Arguments& arguments, const Exporter& exporter,
@@ -166,7 +168,13 @@ Result<int> WriteExported(const Arguments& arguments, const Exporter& exporter,
                  {"basis", kScoreBasisNames[static_cast<size_t>(scores.basis)]},
                  {"sessions", scores.sessions.size()},
                  {"warnings", scores.warnings}};
-  SHARD_CHECK(Write(arguments, text, std::move(report)));
+  if (*arguments.out == kStatisticsOnStandardOutput) {
+    SHARD_CHECK(WriteJsonText(text));
+    return kExitDone;
+  }
+  SHARD_CHECK(CheckInterrupt());
+  SHARD_CHECK(WriteTextFile(*arguments.out, text, arguments.force));
+  SHARD_CHECK(Report(arguments, text.size(), std::move(report)));
   return kExitDone;
 }
 
@@ -238,8 +246,8 @@ void AddInput(CLI::App& app, Arguments& arguments) {
 void AddOutput(CLI::App& app, Arguments& arguments) {
   StartSection(app, "Output");
   app.add_option("-o,--output", arguments.out,
-                 "Write here; \"-\" is standard output. Statistics are written as JSON, or binary "
-                 "as NAME.bin.")
+                 "Write here; \"-\" is standard output. Statistics are written as JSON, or "
+                 "compressed with zstd as NAME.json.zst.")
       ->type_name("FILE");
   app.add_option("--to", arguments.to,
                  Cat("What convert writes: ", moepack::Join(OutputFormats(), ", "), "."))

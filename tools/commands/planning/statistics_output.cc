@@ -7,16 +7,14 @@
 #include "tools/options/statistics_options.h"
 
 namespace moepack::cli {
-Status CheckStatisticsOutput(const StatisticsArguments& arguments, bool binary) {
+Status CheckStatisticsOutput(const StatisticsArguments& arguments, bool statistics) {
   const std::string& out = *arguments.out;
   if (out == kStatisticsOnStandardOutput) {
     if (!arguments.json) return Ok();
     return Error{Code::kInvalidArgument, "-o - and --json cannot be used together",
                  "standard output can carry one document: drop --json to get the file itself"};
   }
-  if (binary && !out.ends_with(".json") && !out.ends_with(".bin"))
-    return Error{Code::kInvalidArgument,
-                 Cat("-o: expected a name that ends in .json or .bin, or -, found ", Quoted(out))};
+  if (statistics) SHARD_CHECK(CheckStatisticsName(out));
   std::vector<std::string> inputs = arguments.files;
   inputs.push_back(arguments.plan);
   AddNamedFiles(arguments.model.model, inputs);

@@ -25,8 +25,8 @@ struct StatisticsArguments {
 };
 
 // kInvalidArgument for an output that is an input, already exists without --force, or has a name
-// that its format does not allow.
-Status CheckStatisticsOutput(const StatisticsArguments& arguments, bool binary);
+// that its format does not allow: `statistics` says whether it is that of `profile`.
+Status CheckStatisticsOutput(const StatisticsArguments& arguments, bool statistics);
 
 // Whether all files are statistics of `profile`, judging by their first bytes.
 Result<bool> AllAreStatistics(const std::vector<std::string>& files);

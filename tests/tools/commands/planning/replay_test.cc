@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include "libshard/base/files/memory_tree.h"
+#include "libshard/base/files/zstd.h"
 #include "tests/tools/run_moepack.h"
 
 namespace moepack::cli {
@@ -106,18 +108,18 @@ TEST_F(ReplayCommand, ReplaysATraceAgainstItsCheckpointAndItsDistribution) {
 }
 
 TEST_F(ReplayCommand, StatisticsListWhatTheyCannotShow) {
-  ASSERT_EQ(workspace_.Moepack("profile fixtures/tiny-moe --text README.md -o stats.bin").status,
-            0);
-  const ToolRun run = workspace_.Moepack("replay stats.bin --slots 4");
+  ASSERT_EQ(
+      workspace_.Moepack("profile fixtures/tiny-moe --text README.md -o stats.json.zst").status, 0);
+  const ToolRun run = workspace_.Moepack("replay stats.json.zst --slots 4");
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, StartsWith("moepack-statistics: 3 layers with 16 experts, 2 per token; "
                                   "1 session\nStatistics have no order."));
   for (const char* option : {"--warm-up 5", "--top-k 2", "--prefill-batch 2"}) {
-    ExpectRefused(std::string("replay stats.bin ") + option,
-                  "has no effect: stats.bin is not a trace");
+    ExpectRefused(std::string("replay stats.json.zst ") + option,
+                  "has no effect: stats.json.zst is not a trace");
   }
-  ExpectRefused("replay stats.bin --policy lru",
-                "--policy needs a trace, and stats.bin has statistics");
+  ExpectRefused("replay stats.json.zst --policy lru",
+                "--policy needs a trace, and stats.json.zst has statistics");
 }
 
 TEST_F(ReplayCommand, AnotherModelIsRefused) {
@@ -167,6 +169,31 @@ TEST_F(ReplayCommand, OptionsThatContradictEachOtherAreRefused) {
   ExpectRefused("replay t.csv --slots 0", "expected a number from 1 to 4096, found \"0\"");
   ExpectRefused("replay t.csv --policy mru",
                 "expected one of lru, lfu, static, oracle, found \"mru\"");
+}
+
+TEST_F(ReplayCommand, ACompressedTraceIsReplayedAsThePlainOne) {
+  const std::string profile = "profile fixtures/tiny-moe --text README.md --generate 8 --trace ";
+  ASSERT_EQ(workspace_.Moepack(profile + "run.csv").status, 0);
+  ASSERT_EQ(workspace_.Moepack(profile + "run.csv.zst").status, 0);
+  const std::string plain = ReadFile(workspace_ / "run.csv");
+  const std::string frames = ReadFile(workspace_ / "run.csv.zst");
+  EXPECT_TRUE(IsZstd(frames));
+  EXPECT_LT(2 * frames.size(), plain.size());
+  EXPECT_TRUE(TextHead(MemorySource("run.csv.zst", frames), 2 * plain.size()).value() == plain);
+  for (const char* options : {"", " --model fixtures/tiny-moe --json"}) {
+    const ToolRun one = workspace_.Moepack(std::string("replay run.csv --slots 2,4") + options);
+    const ToolRun other =
+        workspace_.Moepack(std::string("replay run.csv.zst --slots 2,4") + options);
+    EXPECT_EQ(one.status, 0) << one.err;
+    EXPECT_EQ(other.status, 0) << other.err;
+    EXPECT_EQ(one.out, other.out);
+  }
+  const std::string convert = "statistics convert run.csv";
+  ASSERT_EQ(workspace_.Moepack(convert + " --to sglang -o one.json").status, 0);
+  ASSERT_EQ(workspace_.Moepack(convert + ".zst --to sglang -o other.json").status, 0);
+  EXPECT_EQ(ReadFile(workspace_ / "one.json"), ReadFile(workspace_ / "other.json"));
+  WriteAll(workspace_ / "cut.zst", frames.substr(0, frames.size() - 1));
+  ExpectRefused("replay cut.zst", "cut.zst: zstd frame at byte ", 3);
 }
 
 TEST_F(ReplayCommand, ATraceReplacesAFileOnlyOnRequest) {

@@ -66,12 +66,12 @@ TEST_F(StatisticsCommand, MergesMoepackStatisticsWithAllTheirData) {
   ASSERT_TRUE(first);
   Statistics second = *first;
   for (SessionTally& session : second.sessions) session.name += " 2";
-  ASSERT_TRUE(WriteStatistics((workspace_ / "second.bin").string(), second));
+  ASSERT_TRUE(WriteStatistics((workspace_ / "second.json.zst").string(), second));
   const ToolRun run = workspace_.Moepack(
-      "statistics merge fixtures/statistics/profile.json second.bin -o both.bin");
+      "statistics merge fixtures/statistics/profile.json second.json.zst -o both.json.zst");
   ASSERT_EQ(run.status, 0) << run.err;
-  EXPECT_THAT(run.out, StartsWith("wrote both.bin ("));
-  const auto both = ReadStatistics((workspace_ / "both.bin").string());
+  EXPECT_THAT(run.out, StartsWith("wrote both.json.zst ("));
+  const auto both = ReadStatistics((workspace_ / "both.json.zst").string());
   ASSERT_TRUE(both);
   ASSERT_TRUE(MergeStatistics("second", second, *first));
   EXPECT_TRUE(*both == *first);
@@ -129,12 +129,24 @@ TEST_F(StatisticsCommand, AScoreThatAFileLacksIsAUsageError) {
 TEST_F(StatisticsCommand, ConvertsStatisticsWithoutLoss) {
   ASSERT_EQ(workspace_
                 .Moepack("statistics convert fixtures/statistics/profile.json --to "
-                         "moepack-statistics -o s.bin")
+                         "moepack-statistics -o s.json.zst")
                 .status,
             0);
-  EXPECT_EQ(*ReadStatistics((workspace_ / "s.bin").string()),
+  EXPECT_EQ(*ReadStatistics((workspace_ / "s.json.zst").string()),
             *ReadStatistics((workspace_ / "fixtures/statistics/profile.json").string()));
-  ExpectRefused("convert fixtures/statistics/imatrix.gguf --to moepack-statistics -o s.json", 4,
+  ASSERT_EQ(
+      workspace_.Moepack("statistics convert s.json.zst --to moepack-statistics -o s.json").status,
+      0);
+  ASSERT_EQ(workspace_
+                .Moepack("statistics convert fixtures/statistics/profile.json --to "
+                         "moepack-statistics -o plain.json")
+                .status,
+            0);
+  EXPECT_EQ(ReadFile(workspace_ / "s.json"), ReadFile(workspace_ / "plain.json"));
+  for (const char* command : {"statistics show ", "replay --slots 2 "})
+    EXPECT_EQ(workspace_.Moepack(Cat(command, "s.json.zst")).out,
+              workspace_.Moepack(Cat(command, "s.json")).out);
+  ExpectRefused("convert fixtures/statistics/imatrix.gguf --to moepack-statistics -o new.json", 4,
                 "works only with statistics of `moepack profile`");
 }
 
@@ -211,10 +223,10 @@ TEST_F(StatisticsCommand, NeverReplacesInputsAndReplacesOutputsOnlyOnRequest) {
   ExpectRefused(convert + "-o none/x", 2, "none/x lies in a directory that does not exist");
   ExpectRefused(convert + "-o - --json", 2, "-o - and --json cannot be used together");
   ExpectRefused("merge fixtures/statistics/profile.json -o x.txt", 2,
-                "-o: expected a name that ends in .json or .bin, or -, found \"x.txt\"");
+                "-o: expected a name that ends in .json or .json.zst, or -, found \"x.txt\"");
   for (const std::string action : {"merge", "convert --to sglang"})
-    ExpectRefused(action + " fixtures/statistics/profile.json --score count -o x.bin", 2,
-                  "-o: expected a name that does not end in .bin, because the output is text");
+    ExpectRefused(action + " fixtures/statistics/profile.json --score count -o x.json.zst", 2,
+                  "-o: expected a name that does not end in .zst, because the output is text");
   EXPECT_EQ(ReadFile(workspace_ / "mine"), "mine");
   EXPECT_EQ(workspace_.Moepack("statistics " + convert + "-o mine --force").status, 0);
   EXPECT_THAT(ReadFile(workspace_ / "mine"), StartsWith("{"));
