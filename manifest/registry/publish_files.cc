@@ -103,7 +103,7 @@ Result<std::string> PlaceItem(const PublishedParts& parts, const OutputItem& ite
 }
 
 Status PlaceItems(const PublishedParts& parts, const std::vector<OutputItem>& items,
-                  const PublishFilesOptions& options, StagingDirectory& staging,
+                  const PutOptions& options, StagingDirectory& staging,
                   PublishFilesReport& report) {
   uint64_t total = 0;
   for (const OutputItem& item : items) {
@@ -115,7 +115,8 @@ Status PlaceItems(const PublishedParts& parts, const std::vector<OutputItem>& it
   return ParallelFor(items.size(), jobs, [&](size_t i) -> Status {
     SHARD_CHECK(CheckInterrupt());
     SHARD_TRY(report.files[i].how,
-              PlaceItem(parts, items[i], options.link, staging.files(), progress));
+              PlaceItem(parts, items[i], options.link.value_or(LinkKind::kAuto), staging.files(),
+                        progress));
     return Ok();
   });
 }
@@ -138,7 +139,7 @@ std::string GitAttributes(const std::vector<File>& files) {
 }
 
 Result<PublishFilesReport> PublishFiles(const std::string& distribution, const std::string& out,
-                                        const PublishFilesOptions& options) {
+                                        const PutOptions& options) {
   SHARD_CHECK(manifest::CheckOutsideDistribution(out, distribution));
   SHARD_TRY(const PublishedParts parts, ReadPublished(distribution));
   PublishFilesReport report;

@@ -80,8 +80,9 @@ Status PullFiles::LookAt(Item& item, PullReport::File& file, const std::string& 
 // Whether large files get to `out` by links, which take no space.
 bool PullFiles::Links(const std::string& out) const {
   const auto here = store_.blobs().LocalPath("");
-  if (!here || options_.link == LinkKind::kCopy) return false;
-  return options_.link != LinkKind::kAuto || OnOneFileSystem(*here, out);
+  const LinkKind link = options_.link.value_or(LinkKind::kAuto);
+  if (!here || link == LinkKind::kCopy) return false;
+  return link != LinkKind::kAuto || OnOneFileSystem(*here, out);
 }
 
 Status PullFiles::CheckSpace(const std::string& out) const {
@@ -147,10 +148,10 @@ Status PullFiles::Fetch(const StagingDirectory& staging, const std::vector<size_
                      {store_.NameOf(layer), HexOf(layer.digest), layer.size, cells[file.name]},
                      file.name});
   }
-  FetchPlanOptions plan;
-  plan.file.warn = options_.access.remote.warn;
-  plan.progress = plan.rehashed = manifest::CheckingReport(options_.pack);
-  SHARD_TRY(const std::vector<FetchReport> fetched, FetchFiles(items, staging.files(), plan));
+  FetchOptions fetch;
+  fetch.warn = options_.access.remote.warn;
+  fetch.progress = fetch.rehashed = manifest::CheckingReport(options_.pack);
+  SHARD_TRY(const std::vector<FetchReport> fetched, FetchFiles(items, staging.files(), fetch));
   for (const FetchReport& one : fetched) {
     report_.fetched_bytes += one.fetched_bytes;
     report_.resumed_bytes += one.resumed_bytes;
@@ -174,7 +175,8 @@ Result<std::string> PullFiles::PlaceBytes(const Item& item, const InsideDirector
               PlaceFile(tree, item.kept, directory, name, LinkKind::kAuto, read));
     return std::move(placed.sha256);
   }
-  const LinkKind link = item.layer.media_type == kWeightType ? options_.link : LinkKind::kCopy;
+  const bool bundle = item.layer.media_type == kWeightType;
+  const LinkKind link = bundle ? options_.link.value_or(LinkKind::kAuto) : LinkKind::kCopy;
   SHARD_TRY(PlacedFile placed,
             PlaceFile(store_.blobs(), store_.FileOf(item.layer), directory, name, link, read));
   file.how = manifest::LinkName(placed.how);

@@ -145,12 +145,13 @@ Result<StorePtr> OpenTarget(const Reference& to, const StoreAccess& access) {
   return StorePtr();
 }
 
-Status LookAtStore(const Store& store, bool force, size_t jobs, StorePlan& plan,
+Status LookAtStore(const Store& store, const PutOptions& options, StorePlan& plan,
                    StoreReport& report) {
-  SHARD_CHECK(CheckTags(store, force, plan));
+  SHARD_CHECK(CheckTags(store, options.force, plan));
   NoteTags(plan, report);
   const size_t blobs = plan.blobs.size();
-  return ParallelFor(report.blobs.size(), ThreadsForFiles(jobs), [&](size_t i) -> Status {
+  const size_t jobs = ThreadsForFiles(options.pack.jobs);
+  return ParallelFor(report.blobs.size(), jobs, [&](size_t i) -> Status {
     SHARD_CHECK(CheckInterrupt());
     StoreReport::Blob& blob = report.blobs[i];
     const auto there = i < blobs ? store.CheckBlob(plan.blobs[i].blob)

@@ -75,7 +75,7 @@ Status FetchInto(const SourceTree& from, const std::string& file, const BlobReco
   SHARD_TRY(const ByteSourcePtr source, from.Open(file));
   FetchOptions options;
   uint64_t told = 0;
-  options.progress = [&](uint64_t there) {
+  options.progress = [&](uint64_t there, uint64_t) {
     if (read && there > told) read(there - told);
     told = there;
   };

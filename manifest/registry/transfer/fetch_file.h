@@ -31,11 +31,11 @@ struct FetchOptions {
   size_t piece_bytes = 8u << 20;        // of one request; each connection has such a buffer
   size_t connections = 4;               // requests at once
   uint64_t parallel_from = 256u << 20;  // smaller files take one connection each
+  size_t files = 4;                     // FetchFiles: concurrently
   // Callbacks may be empty; they are called from any thread, one at a time. `progress` gets how
-  // many bytes of the file are there, which decreases if damaged ones are fetched again; `rehashed`
-  // gets how many of those left by an earlier run are hashed.
-  std::function<void(uint64_t there)> progress = {};
-  ByteReport rehashed = {};
+  // many bytes are there, which decreases if damaged ones are fetched again; `rehashed` gets how
+  // many of those left by an earlier run are hashed, of a total that grows as files begin.
+  ByteReport progress = {}, rehashed = {};
   std::function<void(const std::string&)> warn = {};
 };
 

@@ -52,7 +52,7 @@ TEST_F(StorePlanTest, CountsBlobsManifestsAndTags) {
   ASSERT_TRUE(there && *there);
   StorePlan again = Plan();
   StoreReport second = StartReport(again);
-  ASSERT_TRUE(LookAtStore(**there, false, 1, again, second));
+  ASSERT_TRUE(LookAtStore(**there, {}, again, second));
   EXPECT_EQ(second.there_bytes(), 7u);
   EXPECT_EQ(second.tags[1].before, second.digest());
 }

@@ -34,7 +34,6 @@ using registry::PullReport;
 
 struct Arguments {
   std::string source, out;
-  std::optional<manifest::LinkKind> link;
   std::string overlay = "auto";
   registry::PullOptions pull;
   RegistryArguments registry;
@@ -125,13 +124,12 @@ void PrintPlan(const PullReport& plan) {
                    ExactBytes(plan.there_bytes()), " already there"));
 }
 
-Result<Outcome> PullWithProgress(const Arguments& arguments) {
-  SHARD_TRY(const NamedStore named, ParseNamed(arguments.source, arguments.registry));
+Result<Outcome> PullWithProgress(Arguments& arguments) {
+  SHARD_TRY(NamedStore named, ParseNamed(arguments.source, arguments.registry));
   Progress progress("pulling");
-  registry::PullOptions options = arguments.pull;
-  options.access = named.access;
+  registry::PullOptions& options = arguments.pull;
+  options.access = std::move(named.access);
   SHARD_TRY(options.keys, registry::ReadPublicKeys(arguments.key_files));
-  options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
   options.planned = [&](const PullReport& plan) {
     progress.Clear();
     if (!options.dry_run) PrintPlan(plan);
@@ -222,7 +220,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "Then also make the node's directory for a stock runtime here, as assemble does, "
                  "with the overlay that was pulled.")
       ->type_name("DIR");
-  AddLink(app, arguments->link,
+  AddLink(app, options.link,
           {"How bundles get out of the layout", {"auto", "hardlink", "reflink", "copy"}});
   app.add_flag("--update", options.update,
                "Get what the tag names now, even if the output was pulled before, and fetch only "
