@@ -1,4 +1,4 @@
-// Counts how far the threads of one step have come.
+// How far a step has come: who shows it, and what counts it.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,16 @@
 
 namespace moepack {
 
+// Shows how much is done, in bytes or tokens. Called from one thread at a time; wherever there is
+// one, it may be empty.
 using ByteReport = std::function<void(uint64_t done, uint64_t total)>;
 
+// Told the amount of each piece that is done; the same is true of it.
+using PieceDone = std::function<void(uint64_t amount)>;
+
+// Counts for the threads of a step.
 class ByteProgress {
  public:
-  // `report` may be empty.
   ByteProgress(ByteReport report, uint64_t total) : report_(std::move(report)), total_(total) {
     if (report_ && total_ > 0) report_(0, total_);
   }

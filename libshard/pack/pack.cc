@@ -115,7 +115,7 @@ struct StartedRun {
   size_t jobs = 0;
   UnitSize size;
   std::vector<size_t> first_tensor;  // of each output that is still to be written
-  PackProgress progress;
+  uint64_t done_bytes = 0, total_bytes = 0;
   PackResult result;
 };
 
@@ -128,12 +128,12 @@ Result<StartedRun> StartRun(const std::vector<OutputFile>& outputs,
   SHARD_CHECK(ResumeStreams(streams, run.jobs, run.size.chunk, options.cell_bytes));
   for (size_t i = 0; i < streams.size(); ++i) {
     run.first_tensor.push_back(streams[i].next_tensor());
-    run.progress.total_bytes += outputs[i].size;
-    run.progress.done_bytes += streams[i].position();
+    run.total_bytes += outputs[i].size;
+    run.done_bytes += streams[i].position();
     const bool taken_over = streams[i].position() > outputs[i].prefix.size();
     if (taken_over && streams[i].resumed()) run.result.resumed_bytes += streams[i].position();
   }
-  run.result.written_bytes = run.progress.total_bytes - run.result.resumed_bytes;
+  run.result.written_bytes = run.total_bytes - run.result.resumed_bytes;
   return run;
 }
 
@@ -143,7 +143,7 @@ Result<PackResult> FinishRun(StartedRun started, const std::vector<ByteSourcePtr
   PackResult& result = started.result;
   PackSchedule schedule(outputs, started.first_tensor, started.size);
   PackRun run(files, streams, schedule, options);
-  SHARD_CHECK(run.Run(started.jobs, started.progress));
+  SHARD_CHECK(run.Run(started.jobs, started.done_bytes, started.total_bytes));
   result.read_bytes = run.read_bytes();
   result.not_finite = run.not_finite();
   result.grid = run.grid();

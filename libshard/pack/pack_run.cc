@@ -15,8 +15,9 @@ constexpr std::chrono::milliseconds kLookAround{200};
 
 }  // namespace
 
-Status PackRun::Run(size_t jobs, PackProgress progress) {
-  progress_ = progress;
+Status PackRun::Run(size_t jobs, uint64_t done, uint64_t total) {
+  done_ = done;
+  total_ = total;
   RunOnThreads(
       jobs, [this] { Work(); }, [this] { Stop(); });
   if (failure_) return *std::move(failure_);
@@ -118,13 +119,13 @@ void PackRun::Finish(const PackUnit& unit, const Status& status, const Worker& w
   if (!stopped_) {
     schedule_.Done(unit);
     read_bytes_ += worker.read.size();
-    progress_.done_bytes += Made(unit, worker).size() * unit.targets.size();
+    done_ += Made(unit, worker).size() * unit.targets.size();
     grid_.Add(worker.report.grid);
     if (worker.report.not_finite > 0) {
       const OutputTensor* tensor = unit.tensor != nullptr ? unit.tensor : unit.copied;
       not_finite_[tensor->entry.name] += worker.report.not_finite;
     }
-    if (options_.progress) options_.progress(progress_);
+    if (options_.progress) options_.progress(done_, total_);
   }
   changed_.notify_all();
 }

@@ -27,9 +27,9 @@ class PackRun {
           PackSchedule& schedule, const PackOptions& options)
       : sources_(sources), streams_(streams), schedule_(schedule), options_(options) {}
 
-  // Runs on `jobs` threads, including the caller's, and continues counting progress from
-  // `progress`. If one of them throws, Run rethrows the exception after all have ended.
-  Status Run(size_t jobs, PackProgress progress);
+  // Runs on `jobs` threads, including the caller's, and continues counting progress from `done`
+  // bytes. If one of them throws, Run rethrows the exception after all have ended.
+  Status Run(size_t jobs, uint64_t done, uint64_t total);
 
   uint64_t read_bytes() const { return read_bytes_; }
   // How many values of each output tensor were not finite, for the tensors that have any.
@@ -65,8 +65,7 @@ class PackRun {
   std::optional<Error> failure_;
   // after an error, an interrupt or an exception; then nobody may wait for a turn
   bool stopped_ = false;
-  PackProgress progress_;
-  uint64_t read_bytes_ = 0;
+  uint64_t done_ = 0, total_ = 0, read_bytes_ = 0;
   std::map<std::string, uint64_t> not_finite_;
   GridReport grid_;
 };

@@ -222,7 +222,7 @@ Error Explained(const Ends& ends, Error error) {
 }
 
 Result<Added> CopyBlob(const Ends& ends, const CopyPlan& copy, const StorePlan::Blob& item,
-                       LinkKind link, const WritableStore::BytesRead& read) {
+                       LinkKind link, const PieceDone& read) {
   if (!item.text.empty()) return ends.to.AddText(item.blob, item.text);
   // The config of a distribution as files is not a file.
   if (copy.configs.contains(item.blob.digest) && item.blob.size <= kMaxOciManifest) {
@@ -263,7 +263,7 @@ Result<StoreReport> Copy(const Reference& from, const Reference& to, const PutOp
   if (options.dry_run) return report;
   SHARD_TRY(const std::shared_ptr<WritableStore> target, OpenWritable(to, options.access));
   const Ends ends{*source, *target, from.kind == Kind::kFiles};
-  const auto add = [&](const StorePlan::Blob& item, const WritableStore::BytesRead& read) {
+  const auto add = [&](const StorePlan::Blob& item, const PieceDone& read) {
     return CopyBlob(ends, copy, item, options.link.value_or(LinkKind::kAuto), read);
   };
   SHARD_CHECK(PutPlan(*target, add, options, copy.plan, report));

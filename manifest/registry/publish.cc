@@ -107,7 +107,7 @@ Status CheckSizes(const PublishedParts& read, const StorePlan& plan) {
 }
 
 Result<Added> AddItem(const PublishedParts& read, WritableStore& store, const StorePlan::Blob& item,
-                      LinkKind link, const WritableStore::BytesRead& progress) {
+                      LinkKind link, const PieceDone& progress) {
   if (!item.text.empty()) return store.AddText(item.blob, item.text);
   const bool bundle = item.blob.media_type == kWeightType;
   auto added =
@@ -143,7 +143,7 @@ Result<StoreReport> Publish(const std::string& distribution, const Reference& to
     return report;
   }
   SHARD_TRY(const std::shared_ptr<WritableStore> store, OpenWritable(to, options.access));
-  const auto add = [&](const StorePlan::Blob& item, const WritableStore::BytesRead& progress) {
+  const auto add = [&](const StorePlan::Blob& item, const PieceDone& progress) {
     return AddItem(read, *store, item, options.link.value_or(LinkKind::kAuto), progress);
   };
   SHARD_CHECK(PutPlan(*store, add, options, plan, report));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "libshard/base/byte_progress.h"
 #include "libshard/base/result.h"
 #include "manifest/registry/store/store.h"
 #include "manifest/registry/store_report.h"
@@ -47,8 +48,7 @@ Status LookAtStore(const Store& store, const PutOptions& options, StorePlan& pla
                    StoreReport& report);
 
 // How one blob of the plan gets into the store.
-using BlobAdder =
-    std::function<Result<Added>(const StorePlan::Blob& blob, const WritableStore::BytesRead& read)>;
+using BlobAdder = std::function<Result<Added>(const StorePlan::Blob& blob, const PieceDone& read)>;
 // Carries out the plan. Tags of the requested manifest come last: once they are visible, everything
 // else is there.
 Status PutPlan(WritableStore& store, const BlobAdder& add, const PutOptions& options,

@@ -19,10 +19,7 @@ Result<ByteSourcePtr> OpenPromised(const PromisedFile& file) {
 
 }  // namespace
 
-ByteReport CheckingReport(const PackOptions& options) {
-  if (!options.progress) return {};
-  return [&options](uint64_t done, uint64_t total) { options.progress({done, total}); };
-}
+ByteReport CheckingReport(const PackOptions& options) { return options.progress; }
 
 Status CheckDigest(const PromisedFile& file, const std::string& sha256) {
   if (sha256 == file.sha256) return Ok();

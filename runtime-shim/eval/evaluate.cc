@@ -29,12 +29,12 @@ struct EvalWindow {
 // Runs one pass. One that repeats an earlier one with other groups only measures these.
 class Evaluator {
  public:
-  Evaluator(const EvalInput& input, std::span<const EvalTokens> sessions,
+  Evaluator(const EvalInput& input, std::span<const TokenSession> sessions,
             const EvalOptions& options, bool repeats, Work& work)
       : input_(input), sessions_(sessions), options_(options), repeats_(repeats), work_(work) {}
 
   // Tokens of all runs.
-  uint64_t WorkOf(const EvalTokens& session) const {
+  uint64_t WorkOf(const TokenSession& session) const {
     const uint64_t teachers = (input_.reference ? 1 : 0) + (input_.full ? 1 : 0);
     const uint64_t groups = input_.groups.size();
     const uint64_t loop = options_.generate > 0 ? Prompt(session).size() + options_.generate : 0;
@@ -50,7 +50,7 @@ class Evaluator {
       SHARD_TRY(RunSet runs, OpenRuns(input_));
       slots_.push_back(std::move(runs));
     }
-    for (const EvalTokens& session : sessions_) measures_.push_back(Begin(session));
+    for (const TokenSession& session : sessions_) measures_.push_back(Begin(session));
     for (size_t first = 0; first < windows.size(); first += most) {
       const auto some = std::span(windows).subspan(first, std::min(most, windows.size() - first));
       SHARD_CHECK(Named(RunWindows(some), some.front().session, some.back().session));
@@ -73,7 +73,7 @@ class Evaluator {
     return windows;
   }
 
-  SessionMeasure Begin(const EvalTokens& session) const {
+  SessionMeasure Begin(const TokenSession& session) const {
     SessionMeasure measure;
     measure.name = session.name;
     measure.bucket = session.bucket;
@@ -182,7 +182,7 @@ class Evaluator {
   }
 
   // Returns the beginning of a session, which the loop test continues.
-  std::span<const uint32_t> Prompt(const EvalTokens& session) const {
+  std::span<const uint32_t> Prompt(const TokenSession& session) const {
     const size_t longest = options_.context - options_.generate;
     return std::span(session.tokens).first(std::min(session.tokens.size(), longest));
   }
@@ -224,7 +224,7 @@ class Evaluator {
   }
 
   const EvalInput& input_;
-  const std::span<const EvalTokens> sessions_;
+  const std::span<const TokenSession> sessions_;
   const EvalOptions& options_;
   const bool repeats_;
   Work& work_;
@@ -233,7 +233,7 @@ class Evaluator {
 };
 
 // No window is longer than the first, so checking that one is enough.
-Status CheckScored(const EvalTokens& session, const EvalOptions& options) {
+Status CheckScored(const TokenSession& session, const EvalOptions& options) {
   const uint32_t first = FirstScored(options.context, options.score_half);
   if (std::min<size_t>(session.tokens.size(), options.context) > first) return Ok();
   const std::string where = Cat("session ", Quoted(session.name), ": ");
@@ -279,16 +279,16 @@ void AddGroups(std::vector<SessionMeasure>&& pass, std::vector<SessionMeasure>& 
 }  // namespace
 
 Result<std::vector<SessionMeasure>> Evaluate(const EvalInput& input,
-                                             std::span<const EvalTokens> sessions,
+                                             std::span<const TokenSession> sessions,
                                              const EvalOptions& options) {
   assert(input.reference || input.full);
   assert(options.generate < options.context && options.chunk > 0);
-  for (const EvalTokens& session : sessions) SHARD_CHECK(CheckScored(session, options));
+  for (const TokenSession& session : sessions) SHARD_CHECK(CheckScored(session, options));
   const std::vector<EvalInput> passes = PassesOf(input, options.groups_at_once);
   Work work;
   for (const EvalInput& pass : passes) {
     const Evaluator evaluator(pass, sessions, options, &pass != &passes.front(), work);
-    for (const EvalTokens& session : sessions) work.total += evaluator.WorkOf(session);
+    for (const TokenSession& session : sessions) work.total += evaluator.WorkOf(session);
   }
   std::vector<SessionMeasure> measures;
   for (const EvalInput& pass : passes) {

@@ -32,7 +32,7 @@ struct LayerShape {
   // n-th (neuron_scores.cc).
   double own_tokens() const { return tokens * chosen / kept; }
   double scored() const {
-    const double wanted = static_cast<double>(RefillOptions().scored_tokens);
+    const double wanted = static_cast<double>(kScoredTokens);
     return own_tokens() / std::max(1.0, std::floor(own_tokens() / wanted));
   }
 };
@@ -226,7 +226,7 @@ RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOpt
       const uint64_t kept = Eligible(plan, group, layer).size();
       estimate.tokens_needed =
           std::max(estimate.tokens_needed, kTokensPerNeuron * width * kept / chosen);
-      const bool joint = RidgeIsJoint(kept, width, tokens * chosen, options.memory / 4);
+      const bool joint = RidgeIsJoint(kept, width, tokens * chosen, options.matrix_memory());
       estimate.joint = estimate.joint && joint;
       const LayerShape shape = {static_cast<double>(tokens),
                                 static_cast<double>(hidden),
@@ -236,7 +236,7 @@ RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOpt
                                 static_cast<double>(count),
                                 !device.trunk().layers[layer].selection_bias.empty()};
       for (const std::string& step : options.steps) {
-        const uint64_t memory = options.memory / 4;
+        const uint64_t memory = options.matrix_memory();
         const uint64_t bytes = step == kRidgeStep    ? RidgeBytes(shape, joint, memory)
                                : step == kRefillStep ? RefillBytes(shape, options.pool)
                                : step == kTuneStep   ? TuneBytes(shape, stream, memory)

@@ -42,11 +42,11 @@ void AddScores(std::span<const NeuronSize> neurons, std::vector<double>& scores)
 
 }  // namespace
 
-Result<std::vector<Neuron>> BestNeurons(Products& products, const RefillOptions& options,
+Result<std::vector<Neuron>> BestNeurons(Products& products, const RefitOptions& options,
                                         const NeuronSource& source, const NodeLayer& node,
                                         uint32_t self, const ExpertSample& sample) {
   const size_t hidden = node.experts.hidden;
-  const uint64_t step = std::max<uint64_t>(1, sample.gates.size() / options.scored_tokens);
+  const uint64_t step = std::max<uint64_t>(1, sample.gates.size() / kScoredTokens);
   const ExpertSample some = EveryNth(sample, hidden, step);
   std::vector<Neuron> neurons;
   std::vector<double> scores;

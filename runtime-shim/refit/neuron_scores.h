@@ -17,7 +17,7 @@ struct Neuron {
 // Returns the `pool` neurons with the highest scores (refill.h), best first, from all experts but
 // `self`. Every n-th row of the sample counts, so that there are about `scored_tokens`. If scores
 // are equal, the lower expert and the lower index win.
-Result<std::vector<Neuron>> BestNeurons(Products& products, const RefillOptions& options,
+Result<std::vector<Neuron>> BestNeurons(Products& products, const RefitOptions& options,
                                         const NeuronSource& source, const NodeLayer& node,
                                         uint32_t self, const ExpertSample& sample);
 

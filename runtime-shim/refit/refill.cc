@@ -95,7 +95,7 @@ bool SelectNeurons(const Normal& normal, size_t count, size_t jobs, Selected& se
 
 class Refiller {
  public:
-  Refiller(Products& products, const RefillOptions& options, const NeuronSource& source,
+  Refiller(Products& products, const RefitOptions& options, const NeuronSource& source,
            NodeLayer& node)
       : products_(products),
         options_(options),
@@ -244,7 +244,7 @@ class Refiller {
   }
 
   Products& products_;
-  const RefillOptions& options_;
+  const RefitOptions& options_;
   const NeuronSource& source_;
   NodeLayer& node_;
   const std::vector<ExpertTokens> all_, fit_;
@@ -257,7 +257,7 @@ class Refiller {
 
 }  // namespace
 
-Result<uint64_t> RefillExperts(Products& products, const RefillOptions& options,
+Result<uint64_t> RefillExperts(Products& products, const RefitOptions& options,
                                const NeuronSource& source, NodeLayer& node) {
   return Refiller(products, options, source, node).Run();
 }

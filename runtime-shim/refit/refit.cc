@@ -296,8 +296,7 @@ Result<Calibration> CheckRefit(const RefitInput& input, const RefitOptions& opti
   if (!options.scratch.empty() && !std::filesystem::is_directory(options.scratch, error))
     return Error{Code::kNotFound,
                  Cat(Shown(options.scratch), ": expected a directory, found none")};
-  return MakeCalibration(input.sessions,
-                         {options.context, options.tokens, options.fold, input.bos});
+  return MakeCalibration(input.sessions, input.weights, options, input.bos);
 }
 
 Status RefitModel(const RefitInput& input, const RefitOptions& options, const RefitEvents& events,

@@ -38,8 +38,8 @@ Status Refit(const MoeModel& model, const Plan& plan, Arguments& arguments) {
   RuntimeArguments runtime;
   runtime.source = arguments.source.source;
   runtime.load.model = arguments.source.model;
-  runtime.jobs = static_cast<uint32_t>(arguments.write.pack.jobs);
-  arguments.refitting.options.jobs = runtime.jobs;
+  runtime.load.jobs = static_cast<uint32_t>(arguments.write.pack.jobs);
+  arguments.refitting.options.jobs = runtime.load.jobs;
   SHARD_TRY(const RefitModelLoad source, LoadForRefit(runtime));
   const RefitRun run{source.loaded,         plan,
                      model.Version(""),     arguments.refitting,

@@ -134,22 +134,10 @@ Result<std::vector<runtime::Gate>> ParseGates(const Arguments& arguments) {
   return gates;
 }
 
-Result<std::vector<runtime::EvalTokens>> ReadTokens(const Arguments& arguments,
-                                                    const LoadedModel& loaded) {
-  SHARD_TRY(std::vector<TokenSession> sessions,
-            ReadSessions(arguments.texts, loaded.model->vocabulary(), TokenizeAs(loaded.weights)));
-  std::vector<runtime::EvalTokens> tokens;
-  for (TokenSession& session : sessions) {
-    tokens.push_back(
-        {std::move(session.name), std::move(session.bucket), std::move(session.tokens)});
-  }
-  return tokens;
-}
-
 // Whether the texts are text that the distribution was made from, said before the work begins; no
 // value for anything but a distribution.
-Result<std::optional<manifest::MadeFrom>> CheckHeldOut(
-    const Arguments& arguments, std::span<const runtime::EvalTokens> tokens) {
+Result<std::optional<manifest::MadeFrom>> CheckHeldOut(const Arguments& arguments,
+                                                       std::span<const TokenSession> tokens) {
   std::optional<manifest::MadeFrom> made_from;
   const std::string& source = arguments.runtime.source;
   SHARD_TRY(const bool distribution, moepack::IsThere(fs::path(source) / manifest::kManifestFile));
@@ -166,7 +154,7 @@ Result<std::optional<manifest::MadeFrom>> CheckHeldOut(
 
 // Adds what only the models know to a record.
 void Describe(const Arguments& arguments, const Models& models,
-              std::span<const runtime::EvalTokens> tokens, manifest::QualityRecord& record) {
+              std::span<const TokenSession> tokens, manifest::QualityRecord& record) {
   record.tool_version = manifest::ToolVersion();
   record.executor = models.own.executor->name();
   record.precision = runtime::PrecisionOf(*models.own.weights);
@@ -181,7 +169,9 @@ Status RunEvaluation(const Arguments& arguments, const Models& models, EvalRepor
   SHARD_CHECK(runtime::FitEvaluation(*models.own.model, GroupsOf(models.own),
                                      against ? against->model.get() : nullptr,
                                      RunMemory(arguments.runtime, arguments.memory), options));
-  SHARD_TRY(const std::vector<runtime::EvalTokens> tokens, ReadTokens(arguments, models.own));
+  SHARD_TRY(const std::vector<TokenSession> tokens,
+            ReadSessions(arguments.texts, models.own.model->vocabulary(),
+                         TokenizeAs(models.own.weights)));
   SHARD_TRY(const auto made_from, CheckHeldOut(arguments, tokens));
   const EvalInput input = MakeInput(models.own, against, options);
   if (!input.full && !input.reference)
@@ -252,11 +242,10 @@ Status CheckRace(const Arguments& arguments) {
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
   SHARD_TRY(const std::vector<runtime::Gate> gates, ParseGates(arguments));
-  if (arguments.runtime.context > 0) arguments.eval.context = arguments.runtime.context;
   if (arguments.eval.generate >= arguments.eval.context)
     return Error{Code::kInvalidArgument,
                  Cat("--generate must be less than the context (", arguments.eval.context, ")")};
-  SHARD_CHECK(CheckRuntimeOptions(arguments.runtime, arguments.against));
+  SHARD_CHECK(CheckRuntimeOptions(arguments.runtime.source, arguments.runtime, arguments.against));
   SHARD_CHECK(CheckRace(arguments));
   SHARD_TRY(const auto begun, BeginRecording(arguments.record, arguments.runtime));
   SHARD_TRY(const Models models, LoadModels(arguments));
@@ -313,10 +302,10 @@ void AddEvalOptions(CLI::App& app, Arguments& arguments) {
 
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  AddRuntimeSource(app, "SRC", kAnySource, arguments->runtime);
+  AddRuntimeSource(app, "SRC", kAnySource, arguments->runtime.source, arguments->runtime);
   AddTexts(app, arguments->texts);
   AddEvalOptions(app, *arguments);
-  AddContext(app, "Longer sessions are scored in windows. Default: 512.", arguments->runtime);
+  AddContext(app, "Longer sessions are scored in windows. Default: 512.", arguments->eval.context);
   AddExecutor(app, arguments->runtime);
   AddRunMemory(app, arguments->memory);
   AddReportFormat(app, arguments->report);

@@ -18,7 +18,7 @@ Result<std::optional<std::string>> BeginRecording(bool record, const RuntimeArgu
         Cat("--record needs a distribution, and ", Quoted(arguments.source), " is not one"),
         "--record writes into distribution.json: give the directory that has one"};
   }
-  if (arguments.no_overlay || !arguments.load.overlay_version.empty()) {
+  if (!arguments.load.overlay || !arguments.load.overlay_version.empty()) {
     return Error{Code::kInvalidArgument,
                  "--record cannot be combined with --overlay or --no-overlay: it records the "
                  "distribution as nodes get it",

@@ -32,10 +32,9 @@ using runtime::Node;
 constexpr uint64_t kMaxCount = 1u << 24;
 
 struct Arguments : RuntimeArguments {
-  std::optional<uint32_t> group;
   std::string prompt, tokens;
   bool has_prompt = false, has_tokens = false;
-  uint32_t count = 64;
+  uint32_t count = 64, context = 0;
   runtime::Sampling sampling;
   std::string compare;
   std::optional<double> tolerance;
@@ -166,7 +165,7 @@ Status StepBoth(const Arguments& arguments, const std::vector<uint32_t>& prompt,
 
 Result<int> Compare(const Arguments& arguments, const Node& node,
                     const std::vector<uint32_t>& prompt) {
-  runtime::NodeOptions other = NodeOptionsOf(arguments, arguments.group);
+  runtime::NodeOptions other = arguments;
   other.executor = arguments.compare;
   other.load.verify = false;  // the first node did that
   SHARD_TRY(const std::unique_ptr<Node> second, OpenNode(arguments.source, other));
@@ -191,8 +190,7 @@ Result<int> Compare(const Arguments& arguments, const Node& node,
 // Checked before anything is loaded: that there is such an executor, with a device.
 Status CheckCompare(const Arguments& arguments) {
   if (arguments.compare.empty()) return Ok();
-  const auto executor =
-      runtime::OpenExecutor(arguments.compare, NodeOptionsOf(arguments, arguments.group).device);
+  const auto executor = runtime::OpenExecutor(arguments.compare, arguments.device);
   if (!executor) return Error(executor.error()).Within("--compare");
   return Ok();
 }
@@ -203,11 +201,10 @@ Result<int> Run(const Arguments& arguments) {
     return kExitDone;
   }
   SHARD_CHECK(CheckArguments(arguments));
-  SHARD_CHECK(CheckRuntimeOptions(arguments, ""));
+  SHARD_CHECK(CheckRuntimeOptions(arguments.source, arguments, ""));
   SHARD_CHECK(CheckCompare(arguments));
   StopBetweenPieces();
-  SHARD_TRY(const std::unique_ptr<Node> node,
-            OpenNode(arguments.source, NodeOptionsOf(arguments, arguments.group)));
+  SHARD_TRY(const std::unique_ptr<Node> node, OpenNode(arguments.source, arguments));
   PrintNotes(node->weights().notes);
   std::string loaded = LoadedText(*node);
   loaded.pop_back();
@@ -268,7 +265,7 @@ void AddCompare(CLI::App& app, Arguments& arguments) {
 
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  AddRuntimeSource(app, "SRC", kAnySource, *arguments);
+  AddRuntimeSource(app, "SRC", kAnySource, arguments->source, *arguments);
   app.get_option("SRC")->required(false);  // not needed with --list-devices
   AddGroup(app, "Run as the node of this expert group: with its experts and the overlay's.",
            arguments->group);
@@ -285,7 +282,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("N")
       ->transform(AsCount(0, kMaxCount));
   AddSampling(app, arguments->sampling);
-  AddContext(app, "Default: 4096, or the model's own if that is less.", *arguments);
+  AddContext(app, "Default: 4096, or the model's own if that is less.", arguments->context);
   AddExecutor(app, *arguments);
   AddCompare(app, *arguments);
   AddListDevices(app, arguments->list_devices);

@@ -10,7 +10,6 @@
 #include "libshard/pack/slice_gguf.h"
 #include "runtime-shim/eval/participants.h"
 #include "runtime-shim/model/bos_token.h"
-#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/commands/experiment/experiment_refit.h"
 #include "tools/commands/pack_files.h"
@@ -47,7 +46,7 @@ Status Quantize(const ExperimentModels& models, const std::string& recipe) {
   SHARD_TRY(std::vector<OutputFile> files, WholeGguf(typed.model, {recipe, 0, options.alignment}));
   Progress progress(Cat("quantizing to ", recipe));
   PackOptions pack;
-  pack.progress = ShowPacking(progress);
+  pack.progress = progress.Shows();
   SHARD_TRY(const PackResult packed, PackFiles(models.model.checkpoint().files(), files,
                                                {out.string(), false}, pack, nullptr));
   return Ok();
@@ -68,8 +67,7 @@ Result<std::unique_ptr<OpenedPass>> BeginPass(const ExperimentModels& models,
   const RuntimeArguments& runtime = models.arguments.runtime;
   auto pass = std::make_unique<OpenedPass>();
   runtime::EvalOptions& options = pass->options;
-  options.context = runtime.context;
-  options.generate = 0;
+  options = models.arguments.eval;
   options.progress = models.progress;
   SHARD_CHECK(runtime::FitEvaluation(*own->model, groups, against ? against->model.get() : nullptr,
                                      RunMemory(runtime, models.arguments.memory), options));

@@ -17,13 +17,12 @@ uint64_t BytesOf(const runtime::Weights& weights) {
 
 }  // namespace
 
-Result<ProbedSpeed> ProbeSpeed(const ExperimentArguments& arguments,
-                               const runtime::EvalTokens& session) {
+Result<ProbedSpeed> ProbeSpeed(const ExperimentArguments& arguments, const TokenSession& session) {
   SHARD_TRY(const auto executor, OpenExecutor(arguments.runtime));
   SHARD_TRY(const LoadedModel loaded,
             LoadModel(arguments.runtime.source, arguments.runtime, executor));
-  const size_t count = std::min(
-      {kProbedTokens, session.tokens.size(), static_cast<size_t>(arguments.runtime.context)});
+  const size_t count =
+      std::min({kProbedTokens, session.tokens.size(), static_cast<size_t>(arguments.eval.context)});
   const auto tokens = std::span(session.tokens).first(count);
   runtime::SessionOptions options;
   options.context = static_cast<uint32_t>(count);

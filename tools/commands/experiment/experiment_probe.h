@@ -15,7 +15,6 @@ struct ProbedSpeed {
 };
 
 // Runs the beginning of a session through the whole model.
-Result<ProbedSpeed> ProbeSpeed(const ExperimentArguments& arguments,
-                               const runtime::EvalTokens& session);
+Result<ProbedSpeed> ProbeSpeed(const ExperimentArguments& arguments, const TokenSession& session);
 
 }  // namespace moepack::cli

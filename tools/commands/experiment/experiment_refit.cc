@@ -4,7 +4,6 @@
 #include "libshard/base/text/text.h"
 #include "libshard/pack/refit_tensors.h"
 #include "manifest/write/bundle.h"
-#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/commands/refit_run.h"
 #include "tools/options/options.h"
@@ -31,8 +30,8 @@ Status RefitSplit(const ExperimentModels& models, const ExperimentSplit& split) 
   refit.held_out = models.arguments.texts.texts;
   refit.overlap_hint = "--refit-text and --text must name different texts";
   refit.options = models.arguments.refit;
-  refit.options.context = models.arguments.runtime.context;
-  refit.options.jobs = models.arguments.runtime.jobs;
+  refit.options.context = models.arguments.eval.context;
+  refit.options.jobs = models.arguments.runtime.load.jobs;
   refit.options.executor = models.arguments.runtime.executor;
   const RefitRun run{whole.loaded,
                      split.plan,
@@ -76,7 +75,7 @@ Result<std::string> MakeRefitted(const ExperimentModels& models, const Experimen
   if (!recipe.empty()) options.gguf = RefittedRecipe(models, split, recipe);
   if (recipe.empty() && models.model.checkpoint().is_gguf()) options.gguf.emplace();
   Progress progress("writing");
-  options.pack.progress = ShowPacking(progress);
+  options.pack.progress = progress.Shows();
   SourceArguments source;
   source.source = models.arguments.runtime.source;
   source.model = models.arguments.runtime.load.model;

@@ -11,7 +11,6 @@
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
-#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/options/link_option.h"
@@ -92,7 +91,7 @@ Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
   SHARD_CHECK(ParseReferences(arguments));
   Progress progress("copying");
-  arguments.copy.pack.progress = ShowPacking(progress);
+  arguments.copy.pack.progress = progress.Shows();
   SHARD_TRY(const StoreReport report, registry::Copy(arguments.from, arguments.to, arguments.copy));
   progress.Clear();
   PrintWarnings(report.warnings);

@@ -12,7 +12,6 @@
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
-#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
@@ -140,7 +139,7 @@ Result<int> RunToDirectory(Arguments& arguments) {
   const std::string &distribution = arguments.distribution, &out = arguments.directory;
   const bool dry_run = arguments.publish.dry_run;
   Progress progress("publishing");
-  arguments.publish.pack.progress = ShowPacking(progress);
+  arguments.publish.pack.progress = progress.Shows();
   SHARD_TRY(const PublishFilesReport report,
             registry::PublishFiles(distribution, out, arguments.publish));
   const double seconds = progress.seconds();
@@ -172,7 +171,7 @@ Result<int> Run(Arguments& arguments) {
                              WithoutSecrets(arguments.target)));
   SHARD_CHECK(CheckIsLocal(arguments.distribution));
   Progress progress("publishing");
-  arguments.publish.pack.progress = ShowPacking(progress);
+  arguments.publish.pack.progress = progress.Shows();
   SHARD_TRY(const StoreReport report,
             registry::Publish(arguments.distribution, arguments.reference, arguments.publish));
   const double seconds = progress.seconds();

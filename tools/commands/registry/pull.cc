@@ -16,7 +16,6 @@
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
-#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
@@ -134,7 +133,7 @@ Result<Outcome> PullWithProgress(Arguments& arguments) {
     progress.Clear();
     if (!options.dry_run) PrintPlan(plan);
   };
-  options.pack.progress = ShowPacking(progress);
+  options.pack.progress = progress.Shows();
   SHARD_TRY(PullReport report, registry::Pull(named.reference, arguments.out, options));
   return Outcome{std::move(report), progress.seconds(), {}};
 }
@@ -149,7 +148,7 @@ Status Assemble(const Arguments& arguments, Outcome& outcome) {
   options.overlay = outcome.report.overlay.value_or("");
   options.force = arguments.pull.force;
   options.pack.jobs = arguments.pull.pack.jobs;
-  options.pack.progress = ShowPacking(progress);
+  options.pack.progress = progress.Shows();
   SHARD_TRY(outcome.node, manifest::AssembleNode(arguments.out, node, options));
   return Ok();
 }

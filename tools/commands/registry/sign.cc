@@ -127,7 +127,7 @@ Result<int> SignFiles(Arguments& arguments, const registry::PrivateKey& key) {
     Progress progress("hashing");
     registry::OmsSignOptions& options = arguments.files;
     options.ignored = {manifest::kPullLockFile};
-    options.hash.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
+    options.hash.progress = progress.Shows();
     SHARD_TRY(report, registry::SignDirectory(arguments.place, key, options));
   }
   Json document = OmsJson(report, key.public_key());
