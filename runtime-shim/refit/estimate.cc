@@ -29,7 +29,7 @@ struct LayerShape {
   // Gate, up and down.
   double expert() const { return 3 * hidden * width; }  // multiplications per token
   // Of an expert, if all are chosen equally often; and those with which it scores neurons: every
-  // n-th (neuron_scores.cc).
+  // n-th (refill.cc).
   double own_tokens() const { return tokens * chosen / kept; }
   double scored() const {
     const double wanted = static_cast<double>(kScoredTokens);
@@ -53,7 +53,7 @@ double RidgeProducts(const LayerShape& shape, bool joint, uint32_t sweeps) {
 }
 
 // With tokens spread evenly over the experts; every n-th of an expert's counts in the scores, so
-// that there are about `scored_tokens` (neuron_scores.cc).
+// that there are about kScoredTokens (refill.cc).
 double RefillProducts(const LayerShape& shape) {
   // The own neurons and, by default, as many that join.
   const double joined = 2 * shape.width;

@@ -3,13 +3,18 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 
 #include "libshard/base/files/descriptor.h"
+#include "libshard/base/result.h"
 #include "libshard/base/text/text.h"
 #include "libshard/stats/session_digest.h"
 #include "manifest/document/describe_model.h"
 #include "manifest/document/made_from.h"
 #include "manifest/document/manifest.h"
+#include "manifest/document/quality.h"
+#include "manifest/write/output_path.h"
+#include "manifest/write/record_quality.h"
 #include "runtime-shim/eval/participants.h"
 #include "runtime-shim/eval/quality.h"
 #include "runtime-shim/model/bos_token.h"
@@ -20,7 +25,6 @@
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
-#include "tools/commands/eval_record.h"
 #include "tools/options/options.h"
 #include "tools/options/runtime_options.h"
 #include "tools/options/session_texts.h"
@@ -30,6 +34,60 @@
 namespace moepack::cli {
 namespace eval_command {
 namespace {
+
+// ---- --record
+
+// What `--record` needs to know before the evaluation begins; no value without the flag.
+// kInvalidArgument if the source is not a distribution, or is evaluated with an overlay other than
+// its own.
+Result<std::optional<std::string>> BeginRecording(bool record, const RuntimeArguments& arguments) {
+  if (!record) return std::optional<std::string>();
+  SHARD_TRY(const bool distribution,
+            moepack::IsThere(fs::path(arguments.source) / manifest::kManifestFile));
+  if (!distribution) {
+    return Error{
+        Code::kInvalidArgument,
+        Cat("--record needs a distribution, and ", Quoted(arguments.source), " is not one"),
+        "--record writes into distribution.json: give the directory that has one"};
+  }
+  if (!arguments.load.overlay || !arguments.load.overlay_version.empty()) {
+    return Error{Code::kInvalidArgument,
+                 "--record cannot be combined with --overlay or --no-overlay: it records the "
+                 "distribution as nodes get it",
+                 "leave out --overlay and --no-overlay"};
+  }
+  // Taken before the evaluation, which may last hours, and compared after it.
+  SHARD_TRY(std::string digest, manifest::ManifestFileDigest(arguments.source));
+  return std::optional(std::move(digest));
+}
+
+// Writes the record and says on stderr what changed. `begun` is what BeginRecording returned.
+Status FinishRecording(const std::string& distribution, const std::string& begun,
+                       const manifest::QualityRecord& quality) {
+  SHARD_TRY(const manifest::RecordReport report,
+            manifest::RecordQuality(distribution, quality, begun));
+  if (!report.changed) {
+    PrintMessage(Cat("this result is recorded in ", moepack::Shown(distribution),
+                     "/distribution.json already"));
+    return Ok();
+  }
+  const manifest::UpdatedReadme& readme = report.readme;
+  PrintMessage(Cat("recorded in ", moepack::Shown(distribution), "/distribution.json",
+                   readme.text ? " and README.md" : "", "; sha256:", report.digest_before,
+                   " is now sha256:", report.digest,
+                   readme.text && readme.edited ? "; your own text in README.md is kept" : ""));
+  if (!readme.shows_changes)
+    PrintWarnings({manifest::StaleReadmeWarning(Cat(distribution, "/", manifest::kReadmeFile))});
+  if (report.is_signed) PrintWarnings({manifest::StaleSignatureWarning(distribution)});
+  if (report.pulled) {
+    PrintWarnings({Cat(distribution,
+                       " was pulled: signatures are of what it was before, so publish and sign it "
+                       "again")});
+  }
+  return Ok();
+}
+
+// ----
 
 using runtime::EvalInput;
 using runtime::EvalOptions;

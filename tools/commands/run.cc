@@ -5,9 +5,12 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 
+#include "libshard/base/text/json.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
+#include "runtime-shim/devices/executors.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
@@ -15,7 +18,6 @@
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/base/utf8_stream.h"
-#include "tools/commands/devices.h"
 #include "tools/options/node_load.h"
 #include "tools/options/options.h"
 #include "tools/options/runtime_options.h"
@@ -25,6 +27,52 @@
 namespace moepack::cli {
 namespace run_command {
 namespace {
+
+// ---- --list-devices
+
+// "0: llvmpipe", one per device; drivers name their devices, so the names are not ours.
+std::vector<std::string> DevicesOf(const runtime::ExecutorKind& kind) {
+  std::vector<std::string> lines = moepack::Split(kind.devices(), '\n');
+  std::erase(lines, "");
+  return lines;
+}
+
+// One line per device of each executor of this build, and why the others are missing.
+std::string DevicesText() {
+  std::string text;
+  for (const runtime::ExecutorKind& kind : runtime::AllExecutorKinds()) {
+    if (kind.missing != nullptr) {
+      text += Cat(kind.name, ": not in this build: ", kind.missing, "\n");
+      continue;
+    }
+    const std::vector<std::string> devices = DevicesOf(kind);
+    if (devices.empty()) text += Cat(kind.name, ": no device\n");
+    for (const std::string& device : devices) {
+      text += Cat(kind.name, " ", Shown(device), "\n");
+    }
+  }
+  return text;
+}
+
+Json DevicesJson() {
+  Json executors = Json::array();
+  for (const runtime::ExecutorKind& kind : runtime::AllExecutorKinds()) {
+    Json devices = Json::array();
+    if (kind.missing == nullptr) {
+      for (const std::string& device : DevicesOf(kind)) {
+        const size_t colon = device.find(": ");
+        const std::string name = colon == device.npos ? device : device.substr(colon + 2);
+        devices.push_back({{"device", devices.size()}, {"name", name}});
+      }
+    }
+    executors.push_back({{"executor", kind.name},
+                         {"missing", kind.missing == nullptr ? Json(nullptr) : Json(kind.missing)},
+                         {"devices", std::move(devices)}});
+  }
+  return {{"executors", std::move(executors)}};
+}
+
+// ----
 
 using runtime::Generation;
 using runtime::Node;

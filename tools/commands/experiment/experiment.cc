@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -13,6 +14,7 @@
 #include "libshard/base/text/text.h"
 #include "libshard/stats/session_digest.h"
 #include "manifest/document/first_difference.h"
+#include "runtime-shim/eval/evaluate.h"
 #include "runtime-shim/experiment/document.h"
 #include "runtime-shim/experiment/looks.h"
 #include "runtime-shim/profile/identity.h"
@@ -22,8 +24,8 @@
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
+#include "tools/commands/experiment/experiment_arguments.h"
 #include "tools/commands/experiment/experiment_passes.h"
-#include "tools/commands/experiment/experiment_probe.h"
 #include "tools/options/options.h"
 #include "tools/options/output_file.h"
 #include "tools/reports/runs/experiment_report.h"
@@ -31,6 +33,45 @@
 namespace moepack::cli {
 namespace experiment_command {
 namespace {
+
+// ---- How fast the model runs here
+
+struct ProbedSpeed {
+  uint64_t tokens = 0;  // that were run to find out
+  double seconds_per_token = 0;
+  uint64_t weight_bytes = 0;  // of the model as stored
+};
+
+// Enough for a batch like those of an evaluation, and done in seconds.
+constexpr size_t kProbedTokens = 256;
+
+uint64_t BytesOf(const runtime::Weights& weights) {
+  uint64_t bytes = 0;
+  for (const runtime::LoadedPart& part : weights.parts) bytes += part.bytes;
+  return bytes;
+}
+
+// Runs the beginning of a session through the whole model.
+Result<ProbedSpeed> ProbeSpeed(const ExperimentArguments& arguments, const TokenSession& session) {
+  SHARD_TRY(const auto executor, OpenExecutor(arguments.runtime));
+  SHARD_TRY(const LoadedModel loaded,
+            LoadModel(arguments.runtime.source, arguments.runtime, executor));
+  const size_t count =
+      std::min({kProbedTokens, session.tokens.size(), static_cast<size_t>(arguments.eval.context)});
+  const auto tokens = std::span(session.tokens).first(count);
+  runtime::SessionOptions options;
+  options.context = static_cast<uint32_t>(count);
+  SHARD_TRY(
+      const auto opened,
+      runtime::Session::Open(
+          *loaded.model, runtime::EligibleExperts(*loaded.weights, std::nullopt, true), options));
+  const auto begun = std::chrono::steady_clock::now();
+  SHARD_TRY(const std::vector<float> logits, opened->Feed(tokens, runtime::LogitsOf::kLast));
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+  return ProbedSpeed{count, took.count() / static_cast<double>(count), BytesOf(*loaded.weights)};
+}
+
+// ----
 
 using runtime::ExperimentState;
 
