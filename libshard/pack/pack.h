@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/byte_progress.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/files/cell_digest.h"
 #include "libshard/base/files/staging.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "libshard/format/checkpoint.h"
 #include "libshard/format/grid_report.h"
@@ -29,7 +29,7 @@ struct PackOptions {
   uint64_t memory = 64u << 20;  // upper bound for buffers, in bytes; a single row may exceed it
   uint64_t cell_bytes = 0;      // hash each cell of outputs with several cells; 0: none
   bool keep_partial = false;    // keep what was written if an error ends the run
-  ByteReport progress = {};     // called occasionally, from one thread at a time; may be empty
+  OnProgress progress = {};     // called occasionally, from one thread at a time; may be empty
 };
 
 struct PackResult {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cctype>
 
-#include "libshard/base/byte_progress.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/files/staging.h"
 #include "libshard/base/parallel.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/damaged.h"
 #include "manifest/document/parts.h"
@@ -80,7 +80,7 @@ std::vector<OutputItem> ListItems(const PublishedParts& parts) {
 
 // Places one file and returns how.
 Result<std::string> PlaceItem(const PublishedParts& parts, const OutputItem& item, LinkKind link,
-                              const InsideDirectory& files, ByteProgress& progress) {
+                              const InsideDirectory& files, ProgressCounter& progress) {
   SHARD_CHECK(files.Remove(item.name));  // left by an earlier run that was killed
   if (item.sha256.empty()) {
     SHARD_CHECK(files.WriteText(item.name, item.text));
@@ -110,7 +110,7 @@ Status PlaceItems(const PublishedParts& parts, const std::vector<OutputItem>& it
     staging.Expect(item.name);
     total += item.sha256.empty() ? 0 : item.bytes;
   }
-  ByteProgress progress(manifest::CheckingReport(options.pack), total);
+  ProgressCounter progress(options.pack.progress, total);
   const size_t jobs = ThreadsForFiles(options.pack.jobs);
   return ParallelFor(items.size(), jobs, [&](size_t i) -> Status {
     SHARD_CHECK(CheckInterrupt());

@@ -50,7 +50,7 @@ Status PullFiles::MakePlan(const std::vector<BlobRecord>& layers, const std::str
     report_.files.push_back({layer.path(), layer.digest, layer.size});
     total += layer.size;
   }
-  ByteProgress progress(manifest::CheckingReport(options_.pack), total);
+  ProgressCounter progress(options_.pack.progress, total);
   const size_t jobs = ThreadsForFiles(options_.pack.jobs);
   return ParallelFor(items_.size(), jobs, [&](size_t i) -> Status {
     std::string candidate = extends_ ? layers[i].path() : "";
@@ -63,7 +63,7 @@ Status PullFiles::MakePlan(const std::vector<BlobRecord>& layers, const std::str
 
 // An existing file with its promised bytes is kept; everything else is placed again.
 Status PullFiles::LookAt(Item& item, PullReport::File& file, const std::string& candidate,
-                         ByteProgress& progress) const {
+                         ProgressCounter& progress) const {
   if (candidate.empty()) return Ok();
   const LocalTree tree(out_);
   const auto source = tree.Open(candidate);
@@ -110,7 +110,7 @@ Status PullFiles::Place(StagingDirectory& staging) {
     (fetched ? far : near).push_back(i);
     total += fetched ? 0 : file.bytes;
   }
-  ByteProgress progress(manifest::CheckingReport(options_.pack), total);
+  ProgressCounter progress(options_.pack.progress, total);
   const size_t jobs = ThreadsForFiles(options_.pack.jobs);
   const Status placed = ParallelFor(near.size(), jobs, [&](size_t i) -> Status {
     SHARD_CHECK(CheckInterrupt());
@@ -120,7 +120,7 @@ Status PullFiles::Place(StagingDirectory& staging) {
 }
 
 Status PullFiles::LookAtStaged(const Item& item, const StagingDirectory& staging,
-                               PullReport::File& file, ByteProgress& progress) const {
+                               PullReport::File& file, ProgressCounter& progress) const {
   SHARD_TRY(const auto kind, staging.files().KindOf(file.name));
   if (kind != InsideDirectory::Kind::kFile) return staging.files().Remove(file.name);
   const LocalTree tree(staging.path());
@@ -136,7 +136,7 @@ Status PullFiles::Fetch(const StagingDirectory& staging, const std::vector<size_
   std::map<std::string, CellDigests> cells;
   for (const manifest::BundleRecord& bundle : set_.manifest.bundles)
     cells.emplace(bundle.file, bundle.cells);
-  ByteProgress looking(manifest::CheckingReport(options_.pack), 0);
+  ProgressCounter looking(options_.pack.progress, 0);
   std::vector<FetchItem> items;
   for (const size_t i : which) {
     const BlobRecord& layer = items_[i].layer;
@@ -150,7 +150,7 @@ Status PullFiles::Fetch(const StagingDirectory& staging, const std::vector<size_
   }
   FetchOptions fetch;
   fetch.warn = options_.access.remote.warn;
-  fetch.progress = fetch.rehashed = manifest::CheckingReport(options_.pack);
+  fetch.progress = fetch.rehashed = options_.pack.progress;
   SHARD_TRY(const std::vector<FetchReport> fetched, FetchFiles(items, staging.files(), fetch));
   for (const FetchReport& one : fetched) {
     report_.fetched_bytes += one.fetched_bytes;
@@ -161,7 +161,7 @@ Status PullFiles::Fetch(const StagingDirectory& staging, const std::vector<size_
 
 // Returns the SHA-256 of what was placed.
 Result<std::string> PullFiles::PlaceBytes(const Item& item, const InsideDirectory& directory,
-                                          const std::string& name, ByteProgress& progress,
+                                          const std::string& name, ProgressCounter& progress,
                                           PullReport::File& file) const {
   const auto read = [&](uint64_t bytes) { progress.Add(bytes); };
   if (file.name == manifest::kManifestFile && item.kept.empty()) {  // it was read and hashed
@@ -186,7 +186,7 @@ Result<std::string> PullFiles::PlaceBytes(const Item& item, const InsideDirector
 // A file gets its name only once it is verified: if the file system has no locks, another run may
 // have published this directory meanwhile.
 Status PullFiles::PlaceOne(const Item& item, const StagingDirectory& staging,
-                           ByteProgress& progress, PullReport::File& file) const {
+                           ProgressCounter& progress, PullReport::File& file) const {
   const InsideDirectory& files = staging.files();
   const fs::path path(file.name);
   const std::string folder = path.parent_path().string(), name = path.filename().string();

@@ -2,8 +2,8 @@
 
 #include <set>
 
-#include "libshard/base/byte_progress.h"
 #include "libshard/base/parallel.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/describe_set.h"
 #include "manifest/registry/store/oci_layout.h"
@@ -56,7 +56,7 @@ Status AddBlobs(const Store& store, const BlobAdder& add, const PackOptions& pac
                 const StorePlan& plan, StoreReport& report) {
   uint64_t total = 0;
   for (const StorePlan::Blob& item : plan.blobs) total += item.text.empty() ? item.blob.size : 0;
-  ByteProgress progress(manifest::CheckingReport(pack), total);
+  ProgressCounter progress(pack.progress, total);
   std::vector<Added> added(plan.blobs.size());
   const Status status =
       ParallelFor(plan.blobs.size(), ThreadsForFiles(pack.jobs), [&](size_t i) -> Status {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/byte_progress.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "manifest/registry/store/store.h"
 #include "manifest/registry/store_report.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/byte_progress.h"
 #include "libshard/base/files/source_tree.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "manifest/document/manifest.h"
 
@@ -69,7 +69,7 @@ struct VerifyOptions {
   // removed when everything has passed. "" for none.
   std::string resume_file;
   size_t jobs = 0;
-  ByteReport progress;
+  OnProgress progress;
 };
 
 struct VerifyReport {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/byte_progress.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "libshard/plan/placement.h"
 #include "runtime-shim/eval/capture.h"
@@ -54,7 +54,7 @@ struct EvalOptions {
   bool score_half = false;
   // tokens to generate greedily for the loop test; 0: no loop test. Must be below `context`.
   uint32_t generate = 64;
-  ByteReport progress = {};  // tokens of all runs; may be empty
+  OnProgress progress = {};  // tokens of all runs; may be empty
   // Progress within sessions between two calls of `progress` (SessionOptions::ran); may be empty.
   std::function<void(double tokens)> ran = {};
 };

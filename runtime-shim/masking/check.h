@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/byte_progress.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "runtime-shim/masking/compare.h"
 #include "runtime-shim/masking/routing_trace.h"
@@ -45,7 +45,7 @@ struct CheckOptions : NodeOptions {
   bool assembled = true;            // assemble each node below TMPDIR and compare it, too
   std::function<void(const CheckedNode&)> checked;  // called after each node; may be empty
   // Counts the tokens that have run on both sides of all nodes; may be empty.
-  ByteReport progress;
+  OnProgress progress;
 };
 
 struct CheckReport {

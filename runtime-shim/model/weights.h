@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/byte_progress.h"
 #include "libshard/base/files/source_tree.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "libshard/base/text/expert_ids.h"
 #include "libshard/format/gguf_metadata.h"
@@ -103,7 +103,7 @@ struct LoadOptions {
   ModelOptions model;  // --family, --config
   // Counts the bytes of the current step: reading for digests, then copying and decoding. May be
   // empty.
-  ByteReport progress;
+  OnProgress progress;
 };
 
 // Loads a distribution (GGUF or safetensors), an assembled node, a GGUF (file, split set,

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "libshard/base/byte_progress.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "runtime-shim/profile/collector.h"
 #include "runtime-shim/profile/windows.h"

@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "libshard/base/byte_progress.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "libshard/plan/plan.h"
 #include "libshard/refit/refit_store.h"
@@ -41,7 +41,7 @@ struct RefitInput {
 
 // Called as a refit progresses. Both may be empty.
 struct RefitEvents {
-  ByteReport progress;  // tokens times passes over them
+  OnProgress progress;  // tokens times passes over them
   // After each group of a layer; `again` if the layer was already in the store.
   std::function<void(const LayerOutcome& outcome, bool again)> refitted;
 };

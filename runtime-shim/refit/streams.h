@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "libshard/base/byte_progress.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "runtime-shim/refit/calibration.h"
 #include "runtime-shim/refit/row_store.h"

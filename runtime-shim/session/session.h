@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/byte_progress.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "libshard/base/text/expert_ids.h"
 #include "libshard/graph/model_spec.h"

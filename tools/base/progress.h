@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "libshard/base/byte_progress.h"
+#include "libshard/base/progress.h"
 
 namespace moepack::cli {
 
@@ -27,7 +27,7 @@ class Progress {
   // decreases or is 0, another step begins, and its rate is measured from there.
   void Update(uint64_t done, uint64_t total);
   // Calls Update; for the options of libraries. Borrows the line.
-  ByteReport Shows() {
+  OnProgress Shows() {
     return [this](uint64_t done, uint64_t total) { Update(done, total); };
   }
   // Removes the line, so that something else can be printed; the next Update draws it again.

@@ -9,7 +9,6 @@
 #include "manifest/write/output_path.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"
-#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/commands/task_run.h"
@@ -246,7 +245,7 @@ Result<TimedWrite> WriteWithProgress(MoeModel model, const Plan& plan,
                                      const WriteArguments& arguments) {
   Progress progress("writing");
   manifest::WriteOptions options = arguments.write;
-  options.pack.progress = ShowPacking(progress);
+  options.pack.progress = progress.Shows();
   options.notes = PrintNotes;
   options.warnings = PrintWarnings;
   SHARD_TRY(manifest::WriteReport report,

@@ -9,9 +9,9 @@
 #include <span>
 #include <string>
 
-#include "libshard/base/byte_progress.h"
 #include "libshard/base/files/byte_source.h"
 #include "libshard/base/files/descriptor.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 
 namespace moepack {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/byte_progress.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "libshard/remote/http/http_client.h"
 #include "manifest/registry/server/authorizer.h"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/byte_progress.h"
 #include "libshard/base/files/byte_source.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "libshard/remote/http/patience.h"
 #include "manifest/registry/artifact/oci_manifest.h"

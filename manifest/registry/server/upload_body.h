@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "libshard/base/byte_progress.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/files/byte_source.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "libshard/remote/http/http_client.h"
 #include "manifest/registry/artifact/oci_manifest.h"

@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/byte_progress.h"
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/inside_directory.h"
 #include "libshard/base/files/source_tree.h"
+#include "libshard/base/progress.h"
 #include "manifest/registry/store/layout_index.h"
 #include "manifest/registry/store/store.h"
 

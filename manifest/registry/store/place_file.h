@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
-#include "libshard/base/byte_progress.h"
 #include "libshard/base/files/inside_directory.h"
 #include "libshard/base/files/source_tree.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "manifest/write/link_file.h"
 

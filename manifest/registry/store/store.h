@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/byte_progress.h"
 #include "libshard/base/files/source_tree.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "manifest/registry/artifact/oci_manifest.h"
 #include "manifest/write/link_file.h"

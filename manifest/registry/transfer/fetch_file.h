@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/byte_progress.h"
 #include "libshard/base/files/byte_source.h"
 #include "libshard/base/files/cell_digest.h"
 #include "libshard/base/files/inside_directory.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "manifest/registry/transfer/piece_buffers.h"
 
@@ -35,7 +35,7 @@ struct FetchOptions {
   // Callbacks may be empty; they are called from any thread, one at a time. `progress` gets how
   // many bytes are there, which decreases if damaged ones are fetched again; `rehashed` gets how
   // many of those left by an earlier run are hashed, of a total that grows as files begin.
-  ByteReport progress = {}, rehashed = {};
+  OnProgress progress = {}, rehashed = {};
   std::function<void(const std::string&)> warn = {};
 };
 

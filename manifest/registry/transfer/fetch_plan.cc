@@ -18,7 +18,7 @@ constexpr uint64_t kSpareShare = 100;  // a hundredth, for what the file system 
 // Adds up the progress that the files report individually.
 class SharedProgress {
  public:
-  SharedProgress(ByteReport report, size_t files, uint64_t total)
+  SharedProgress(OnProgress report, size_t files, uint64_t total)
       : report_(std::move(report)), files_(files), total_(total) {}
 
   void Set(size_t file, uint64_t done, uint64_t of) {
@@ -36,7 +36,7 @@ class SharedProgress {
   struct Of {
     uint64_t done = 0, of = 0;
   };
-  const ByteReport report_;
+  const OnProgress report_;
   std::mutex mutex_;
   std::vector<Of> files_;
   uint64_t done_ = 0, total_;

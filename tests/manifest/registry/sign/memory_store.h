@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/byte_progress.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/files/memory_tree.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/sign/signature_manifest.h"

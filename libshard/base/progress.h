@@ -10,15 +10,15 @@ namespace moepack {
 
 // Shows how much is done, in bytes or tokens. Called from one thread at a time; wherever there is
 // one, it may be empty.
-using ByteReport = std::function<void(uint64_t done, uint64_t total)>;
+using OnProgress = std::function<void(uint64_t done, uint64_t total)>;
 
 // Told the amount of each piece that is done; the same is true of it.
 using PieceDone = std::function<void(uint64_t amount)>;
 
 // Counts for the threads of a step.
-class ByteProgress {
+class ProgressCounter {
  public:
-  ByteProgress(ByteReport report, uint64_t total) : report_(std::move(report)), total_(total) {
+  ProgressCounter(OnProgress report, uint64_t total) : report_(std::move(report)), total_(total) {
     if (report_ && total_ > 0) report_(0, total_);
   }
 
@@ -31,7 +31,7 @@ class ByteProgress {
   }
 
  private:
-  const ByteReport report_;
+  const OnProgress report_;
   const uint64_t total_;
   std::mutex mutex_;
   uint64_t done_ = 0;
