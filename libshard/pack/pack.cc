@@ -36,9 +36,9 @@ class PackRun {
           PackSchedule& schedule, const PackOptions& options)
       : sources_(sources), streams_(streams), schedule_(schedule), options_(options) {}
 
-  // Runs on `jobs` threads, including the caller's, and continues counting progress from
-  // `progress`. If one of them throws, Run rethrows the exception after all have ended.
-  Status Run(size_t jobs, PackProgress progress);
+  // Runs on `jobs` threads, including the caller's, and continues counting progress from `done`
+  // bytes. If one of them throws, Run rethrows the exception after all have ended.
+  Status Run(size_t jobs, uint64_t done, uint64_t total);
 
   uint64_t read_bytes() const { return read_bytes_; }
   // How many values of each output tensor were not finite, for the tensors that have any.
@@ -74,8 +74,7 @@ class PackRun {
   std::optional<Error> failure_;
   // after an error, an interrupt or an exception; then nobody may wait for a turn
   bool stopped_ = false;
-  PackProgress progress_;
-  uint64_t read_bytes_ = 0;
+  uint64_t done_ = 0, total_ = 0, read_bytes_ = 0;
   std::map<std::string, uint64_t> not_finite_;
   GridReport grid_;
 };
@@ -84,8 +83,9 @@ class PackRun {
 // and cannot wake anybody.
 constexpr std::chrono::milliseconds kLookAround{200};
 
-Status PackRun::Run(size_t jobs, PackProgress progress) {
-  progress_ = progress;
+Status PackRun::Run(size_t jobs, uint64_t done, uint64_t total) {
+  done_ = done;
+  total_ = total;
   RunOnThreads(
       jobs, [this] { Work(); }, [this] { Stop(); });
   if (failure_) return *std::move(failure_);
@@ -187,13 +187,13 @@ void PackRun::Finish(const PackUnit& unit, const Status& status, const Worker& w
   if (!stopped_) {
     schedule_.Done(unit);
     read_bytes_ += worker.read.size();
-    progress_.done_bytes += Made(unit, worker).size() * unit.targets.size();
+    done_ += Made(unit, worker).size() * unit.targets.size();
     grid_.Add(worker.report.grid);
     if (worker.report.not_finite > 0) {
       const OutputTensor* tensor = unit.tensor != nullptr ? unit.tensor : unit.copied;
       not_finite_[tensor->entry.name] += worker.report.not_finite;
     }
-    if (options_.progress) options_.progress(progress_);
+    if (options_.progress) options_.progress(done_, total_);
   }
   changed_.notify_all();
 }
@@ -298,7 +298,7 @@ struct StartedRun {
   size_t jobs = 0;
   UnitSize size;
   std::vector<size_t> first_tensor;  // of each output that is still to be written
-  PackProgress progress;
+  uint64_t done_bytes = 0, total_bytes = 0;
   PackResult result;
 };
 
@@ -311,12 +311,12 @@ Result<StartedRun> StartRun(const std::vector<OutputFile>& outputs,
   SHARD_CHECK(ResumeStreams(streams, run.jobs, run.size.chunk, options.cell_bytes));
   for (size_t i = 0; i < streams.size(); ++i) {
     run.first_tensor.push_back(streams[i].next_tensor());
-    run.progress.total_bytes += outputs[i].size;
-    run.progress.done_bytes += streams[i].position();
+    run.total_bytes += outputs[i].size;
+    run.done_bytes += streams[i].position();
     const bool taken_over = streams[i].position() > outputs[i].prefix.size();
     if (taken_over && streams[i].resumed()) run.result.resumed_bytes += streams[i].position();
   }
-  run.result.written_bytes = run.progress.total_bytes - run.result.resumed_bytes;
+  run.result.written_bytes = run.total_bytes - run.result.resumed_bytes;
   return run;
 }
 
@@ -326,7 +326,7 @@ Result<PackResult> FinishRun(StartedRun started, const std::vector<ByteSourcePtr
   PackResult& result = started.result;
   PackSchedule schedule(outputs, started.first_tensor, started.size);
   PackRun run(files, streams, schedule, options);
-  SHARD_CHECK(run.Run(started.jobs, started.progress));
+  SHARD_CHECK(run.Run(started.jobs, started.done_bytes, started.total_bytes));
   result.read_bytes = run.read_bytes();
   result.not_finite = run.not_finite();
   result.grid = run.grid();

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "libshard/base/digest.h"
 #include "libshard/base/files/cell_digest.h"
 #include "libshard/base/files/staging.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "libshard/format/checkpoint.h"
 #include "libshard/format/grid_report.h"
@@ -24,17 +24,12 @@ struct FileDigests {
   CellDigests cells = {};
 };
 
-struct PackProgress {
-  uint64_t done_bytes = 0, total_bytes = 0;
-};
-
 struct PackOptions {
   size_t jobs = 0;              // reading, hashing and writing threads; 0: twice the cores
   uint64_t memory = 64u << 20;  // upper bound for buffers, in bytes; a single row may exceed it
   uint64_t cell_bytes = 0;      // hash each cell of outputs with several cells; 0: none
   bool keep_partial = false;    // keep what was written if an error ends the run
-  std::function<void(const PackProgress&)>
-      progress;  // called occasionally, from one thread at a time; may be empty
+  OnProgress progress = {};     // called occasionally, from one thread at a time; may be empty
 };
 
 struct PackResult {

@@ -204,7 +204,7 @@ bool IsNodeDirectory(const std::string& directory) {
 }
 
 Status CheckNodeFile(const std::string& directory, const NodeFileRecord& file,
-                     ByteProgress& progress) {
+                     ProgressCounter& progress) {
   const LocalTree tree(directory, LinkRule::kAnywhere);
   SHARD_TRY(const ByteSourcePtr source, tree.Open(file.file));
   if (source->size() != file.size) {
@@ -222,10 +222,10 @@ Status CheckNodeFile(const std::string& directory, const NodeFileRecord& file,
 }
 
 Status CheckNodeFiles(const std::string& directory, const NodeRecord& record, size_t jobs,
-                      const ByteReport& report) {
+                      const OnProgress& report) {
   uint64_t total = 0;
   for (const NodeFileRecord& file : record.files) total += file.size;
-  ByteProgress progress(report, total);
+  ProgressCounter progress(report, total);
   return ParallelFor(record.files.size(), ThreadsForFiles(jobs),
                      [&](size_t i) { return CheckNodeFile(directory, record.files[i], progress); });
 }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/byte_progress.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/text/json.h"
 #include "manifest/document/manifest.h"
 
@@ -65,10 +65,10 @@ bool IsNodeDirectory(const std::string& directory);
 // Compares size and SHA-256 of one file with the file on disk, following links; kMismatch if they
 // differ.
 Status CheckNodeFile(const std::string& directory, const NodeFileRecord& file,
-                     ByteProgress& progress);
+                     ProgressCounter& progress);
 // Does the same for every file of the record, several at a time. The error is for the first that
 // differs.
 Status CheckNodeFiles(const std::string& directory, const NodeRecord& record, size_t jobs,
-                      const ByteReport& report = {});
+                      const OnProgress& report = {});
 
 }  // namespace moepack::manifest

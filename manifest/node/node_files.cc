@@ -4,9 +4,9 @@
 #include <iterator>
 #include <map>
 
-#include "libshard/base/byte_progress.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/parallel.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack::manifest {
@@ -44,7 +44,7 @@ Error WrongTensor(const fs::path& path, const std::string& tensor, std::string_v
 }
 
 Result<std::string> Xxh3OfRange(const SourceFile& source, const TensorEntry& entry,
-                                ByteProgress& progress) {
+                                ProgressCounter& progress) {
   constexpr size_t kBuffer = 1u << 20;
   SHARD_TRY(const ByteSourcePtr file, OpenUnchanged(source));
   std::vector<std::byte> buffer(std::min<uint64_t>(kBuffer, entry.bytes));
@@ -209,7 +209,7 @@ Status CheckCutTensors(const std::vector<PartTensor>& tensors,
                        const std::vector<SourceFile>& sources, const PackOptions& options) {
   uint64_t total = 0;
   for (const PartTensor& tensor : tensors) total += tensor.entry.bytes;
-  ByteProgress progress(CheckingReport(options), total);
+  ProgressCounter progress(options.progress, total);
   const size_t jobs = ThreadsForFiles(options.jobs);
   return ParallelFor(tensors.size(), jobs, [&](size_t i) -> Status {
     const PartTensor& tensor = tensors[i];

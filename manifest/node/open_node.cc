@@ -32,7 +32,7 @@ Result<std::vector<std::string>> FilesOutside(const fs::path& directory,
 
 // Checks that each of the files is listed in the record and has its digest.
 Status CheckVouchedFor(const std::string& directory, const NodeRecord& record,
-                       const std::vector<std::string>& names, const ByteReport& report) {
+                       const std::vector<std::string>& names, const OnProgress& report) {
   uint64_t total = 0;
   std::vector<const NodeFileRecord*> files;
   for (const std::string& name : names) {
@@ -40,7 +40,7 @@ Status CheckVouchedFor(const std::string& directory, const NodeRecord& record,
     if (files.back() == nullptr) return CheckInside(directory, name);
     total += files.back()->size;
   }
-  ByteProgress progress(report, total);
+  ProgressCounter progress(report, total);
   for (const NodeFileRecord* file : files) {
     SHARD_CHECK(CheckNodeFile(directory, *file, progress));
   }
@@ -50,7 +50,7 @@ Status CheckVouchedFor(const std::string& directory, const NodeRecord& record,
 }  // namespace
 
 Result<MoeModel> OpenModelOrNode(const moepack::Source& source, const ModelOptions& options,
-                                 const ByteReport& report) {
+                                 const OnProgress& report) {
   const std::optional<fs::path> local = source.tree->LocalPath("");
   if (!local) return MoeModel::Open(source, options);
   SHARD_TRY(const std::vector<std::string> outside, FilesOutside(*local, source));

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "libshard/base/byte_progress.h"
 #include "libshard/base/files/source_tree.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "libshard/model/model.h"
 
@@ -16,6 +16,6 @@ namespace moepack::manifest {
 // the author of a directory could make us read any file by linking to it. `report` counts the bytes
 // that are compared; apart from these only headers are read.
 Result<MoeModel> OpenModelOrNode(const moepack::Source& source, const ModelOptions& options,
-                                 const ByteReport& report = {});
+                                 const OnProgress& report = {});
 
 }  // namespace moepack::manifest

@@ -76,7 +76,7 @@ Status AddSignatures(const Store& from, CopyPlan& copy) {
 }
 
 Result<CopyPlan> PlanCopy(const Store& from, const Reference& reference, const std::string& tag,
-                          const CopyOptions& options) {
+                          const PutOptions& options) {
   SHARD_TRY(const StoredManifest stored, FindStored(from, reference));
   CopyPlan copy;
   SHARD_CHECK(AddManifestOf(from, stored, {tag, ""}, copy));
@@ -123,7 +123,7 @@ std::string WholeViewHint(const Store& from, const Reference& reference,
 
 // Only complete manifests are copied. What the target has need not be at the source.
 Status CheckSource(const Store& from, const Reference& reference, const CopyPlan& copy,
-                   const StoreReport& report, const CopyOptions& options) {
+                   const StoreReport& report, const PutOptions& options) {
   const std::vector<StorePlan::Blob>& blobs = copy.plan.blobs;
   std::vector<uint8_t> absent(blobs.size());
   const Status looked =
@@ -222,7 +222,7 @@ Error Explained(const Ends& ends, Error error) {
 }
 
 Result<Added> CopyBlob(const Ends& ends, const CopyPlan& copy, const StorePlan::Blob& item,
-                       LinkKind link, const WritableStore::BytesRead& read) {
+                       LinkKind link, const PieceDone& read) {
   if (!item.text.empty()) return ends.to.AddText(item.blob, item.text);
   // The config of a distribution as files is not a file.
   if (copy.configs.contains(item.blob.digest) && item.blob.size <= kMaxOciManifest) {
@@ -250,7 +250,7 @@ Status CheckApart(const Reference& from, const Reference& to) {
 
 }  // namespace
 
-Result<StoreReport> Copy(const Reference& from, const Reference& to, const CopyOptions& options) {
+Result<StoreReport> Copy(const Reference& from, const Reference& to, const PutOptions& options) {
   SHARD_TRY(const std::string tag, TagToCopyTo(from, to));
   SHARD_CHECK(CheckApart(from, to));
   SHARD_TRY(const StorePtr source, OpenStore(from, options.access));
@@ -258,16 +258,15 @@ Result<StoreReport> Copy(const Reference& from, const Reference& to, const CopyO
   SHARD_TRY(const StorePtr before, OpenTarget(to, options.access));
   if (before) SHARD_CHECK(KeepSignatures(*before, copy));
   StoreReport report = StartReport(copy.plan);
-  if (before)
-    SHARD_CHECK(LookAtStore(*before, options.force, options.pack.jobs, copy.plan, report));
+  if (before) SHARD_CHECK(LookAtStore(*before, options, copy.plan, report));
   SHARD_CHECK(CheckSource(*source, from, copy, report, options));
   if (options.dry_run) return report;
   SHARD_TRY(const std::shared_ptr<WritableStore> target, OpenWritable(to, options.access));
   const Ends ends{*source, *target, from.kind == Kind::kFiles};
-  const auto add = [&](const StorePlan::Blob& item, const WritableStore::BytesRead& read) {
-    return CopyBlob(ends, copy, item, options.link, read);
+  const auto add = [&](const StorePlan::Blob& item, const PieceDone& read) {
+    return CopyBlob(ends, copy, item, options.link.value_or(LinkKind::kAuto), read);
   };
-  SHARD_CHECK(PutPlan(*target, add, {options.force, options.pack}, copy.plan, report));
+  SHARD_CHECK(PutPlan(*target, add, options, copy.plan, report));
   return report;
 }
 

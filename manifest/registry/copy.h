@@ -2,24 +2,10 @@
 #pragma once
 
 #include "libshard/base/result.h"
-#include "libshard/pack/pack.h"
 #include "manifest/registry/artifact/reference.h"
-#include "manifest/registry/open_store.h"
 #include "manifest/registry/store_report.h"
-#include "manifest/write/link_file.h"
 
 namespace moepack::registry {
-
-struct CopyOptions {
-  // How blobs get from one layout into another. REQUIRES: not kSymlink.
-  manifest::LinkKind link = manifest::LinkKind::kAuto;
-  bool views = true;       // also the node views of a set, under "<tag>-gNNN"
-  bool signatures = true;  // also the signatures of what is copied
-  bool force = false;      // move tags that name a different manifest
-  bool dry_run = false;
-  StoreAccess access = {};
-  PackOptions pack = {};  // its jobs and progress
-};
 
 // Copies the manifest that `from` names with every blob that it names, and gives it the tag of
 // `to`, by default that of `from`. The manifest may be of any artifact; an index is kUnsupported.
@@ -27,6 +13,6 @@ struct CopyOptions {
 // kCorrupt). Tags are set at the very end. If `from` lacks a blob, the result is kNotFound with its
 // name, and nothing is copied. A tag that names a different manifest is kInvalidArgument without
 // `force`, and so is a `to` with a digest.
-Result<StoreReport> Copy(const Reference& from, const Reference& to, const CopyOptions& options);
+Result<StoreReport> Copy(const Reference& from, const Reference& to, const PutOptions& options);
 
 }  // namespace moepack::registry

@@ -30,7 +30,7 @@ class PlanMaker {
   explicit PlanMaker(const PublishedParts& read) : read_(read) {}
 
   // Adds a manifest with everything that it names, and returns its digest.
-  std::string Add(OciManifest described, PublishReport::Tag tag) {
+  std::string Add(OciManifest described, StoreReport::Tag tag) {
     const Artifact artifact = MakeArtifact(read_.manifest, std::move(described));
     for (const BlobRecord& layer : artifact.oci.layers)
       AddBlob({layer.path(), layer, TextOf(layer.path())});
@@ -56,7 +56,7 @@ class PlanMaker {
 };
 
 // The moving tags name the same manifests.
-Status AddMovingTags(const PublishOptions& options, StorePlan& plan) {
+Status AddMovingTags(const PutOptions& options, StorePlan& plan) {
   const size_t manifests = plan.tags.size();
   for (const std::string& moving : options.moving_tags) {
     for (size_t i = 0; i < manifests; ++i) {
@@ -74,7 +74,7 @@ Status AddMovingTags(const PublishOptions& options, StorePlan& plan) {
 }
 
 Result<StorePlan> MakePlan(const PublishedParts& read, const std::string& tag,
-                           const PublishOptions& options) {
+                           const PutOptions& options) {
   PlanMaker maker(read);
   const std::string digest = maker.Add(DescribeSet(read.manifest, read.files), {tag, ""});
   if (options.views && LacksOnlyGroups(read.manifest)) {
@@ -107,7 +107,7 @@ Status CheckSizes(const PublishedParts& read, const StorePlan& plan) {
 }
 
 Result<Added> AddItem(const PublishedParts& read, WritableStore& store, const StorePlan::Blob& item,
-                      LinkKind link, const WritableStore::BytesRead& progress) {
+                      LinkKind link, const PieceDone& progress) {
   if (!item.text.empty()) return store.AddText(item.blob, item.text);
   const bool bundle = item.blob.media_type == kWeightType;
   auto added =
@@ -120,8 +120,8 @@ Result<Added> AddItem(const PublishedParts& read, WritableStore& store, const St
 
 }  // namespace
 
-Result<PublishReport> Publish(const std::string& distribution, const Reference& to,
-                              const PublishOptions& options) {
+Result<StoreReport> Publish(const std::string& distribution, const Reference& to,
+                            const PutOptions& options) {
   if (!to.digest.empty()) {
     return Error{Code::kInvalidArgument,
                  Cat("reference: expected a tag to publish under, found ", to.digest),
@@ -134,19 +134,19 @@ Result<PublishReport> Publish(const std::string& distribution, const Reference& 
   SHARD_CHECK(CheckWhole(distribution, absent, options.allow_incomplete));
   SHARD_TRY(StorePlan plan, MakePlan(read, to.tag_or_default(), options));
   SHARD_CHECK(CheckSizes(read, plan));
-  PublishReport report = StartReport(plan);
+  StoreReport report = StartReport(plan);
   report.absent = std::move(absent);
   report.group = FirstGroupThere(read.manifest);
   if (options.dry_run) {
     SHARD_TRY(const StorePtr store, OpenTarget(to, options.access));
-    if (store) SHARD_CHECK(LookAtStore(*store, options.force, options.pack.jobs, plan, report));
+    if (store) SHARD_CHECK(LookAtStore(*store, options, plan, report));
     return report;
   }
   SHARD_TRY(const std::shared_ptr<WritableStore> store, OpenWritable(to, options.access));
-  const auto add = [&](const StorePlan::Blob& item, const WritableStore::BytesRead& progress) {
-    return AddItem(read, *store, item, options.link, progress);
+  const auto add = [&](const StorePlan::Blob& item, const PieceDone& progress) {
+    return AddItem(read, *store, item, options.link.value_or(LinkKind::kAuto), progress);
   };
-  SHARD_CHECK(PutPlan(*store, add, {options.force, options.pack}, plan, report));
+  SHARD_CHECK(PutPlan(*store, add, options, plan, report));
   return report;
 }
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cctype>
 
-#include "libshard/base/byte_progress.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/files/staging.h"
 #include "libshard/base/parallel.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/damaged.h"
 #include "manifest/document/parts.h"
@@ -80,7 +80,7 @@ std::vector<OutputItem> ListItems(const PublishedParts& parts) {
 
 // Places one file and returns how.
 Result<std::string> PlaceItem(const PublishedParts& parts, const OutputItem& item, LinkKind link,
-                              const InsideDirectory& files, ByteProgress& progress) {
+                              const InsideDirectory& files, ProgressCounter& progress) {
   SHARD_CHECK(files.Remove(item.name));  // left by an earlier run that was killed
   if (item.sha256.empty()) {
     SHARD_CHECK(files.WriteText(item.name, item.text));
@@ -103,19 +103,20 @@ Result<std::string> PlaceItem(const PublishedParts& parts, const OutputItem& ite
 }
 
 Status PlaceItems(const PublishedParts& parts, const std::vector<OutputItem>& items,
-                  const PublishFilesOptions& options, StagingDirectory& staging,
+                  const PutOptions& options, StagingDirectory& staging,
                   PublishFilesReport& report) {
   uint64_t total = 0;
   for (const OutputItem& item : items) {
     staging.Expect(item.name);
     total += item.sha256.empty() ? 0 : item.bytes;
   }
-  ByteProgress progress(manifest::CheckingReport(options.pack), total);
+  ProgressCounter progress(options.pack.progress, total);
   const size_t jobs = ThreadsForFiles(options.pack.jobs);
   return ParallelFor(items.size(), jobs, [&](size_t i) -> Status {
     SHARD_CHECK(CheckInterrupt());
     SHARD_TRY(report.files[i].how,
-              PlaceItem(parts, items[i], options.link, staging.files(), progress));
+              PlaceItem(parts, items[i], options.link.value_or(LinkKind::kAuto), staging.files(),
+                        progress));
     return Ok();
   });
 }
@@ -138,7 +139,7 @@ std::string GitAttributes(const std::vector<File>& files) {
 }
 
 Result<PublishFilesReport> PublishFiles(const std::string& distribution, const std::string& out,
-                                        const PublishFilesOptions& options) {
+                                        const PutOptions& options) {
   SHARD_CHECK(manifest::CheckOutsideDistribution(out, distribution));
   SHARD_TRY(const PublishedParts parts, ReadPublished(distribution));
   PublishFilesReport report;

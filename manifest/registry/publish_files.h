@@ -3,25 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "libshard/base/result.h"
-#include "libshard/pack/pack.h"
-#include "manifest/document/manifest.h"
-#include "manifest/write/link_file.h"
+#include "manifest/registry/store_report.h"
 
 namespace moepack::registry {
-
-struct PublishFilesOptions {
-  // How bundles get there; small files are always copied, because people edit them. REQUIRES: not
-  // kSymlink.
-  manifest::LinkKind link = manifest::LinkKind::kAuto;
-  bool allow_incomplete = false;  // publish the parts that are there
-  bool force = false;             // replace an output that moepack wrote
-  bool dry_run = false;
-  PackOptions pack = {};  // its jobs and progress
-};
 
 struct PublishFilesReport {
   struct File {
@@ -48,6 +37,6 @@ std::string GitAttributes(const std::vector<PublishFilesReport::File>& files);
 // appears completely or not at all. An existing `out` is kInvalidArgument without `force`, and so
 // is an incomplete distribution without `allow_incomplete`.
 Result<PublishFilesReport> PublishFiles(const std::string& distribution, const std::string& out,
-                                        const PublishFilesOptions& options);
+                                        const PutOptions& options);
 
 }  // namespace moepack::registry

@@ -52,9 +52,9 @@ struct PullOptions {
   // The directory in which the caller will assemble a node from the output, or "": what would
   // prevent that is refused before anything is fetched.
   std::string node;
-  // How bundles get into the output; small files are always copied, because people edit them.
-  // REQUIRES: not kSymlink.
-  manifest::LinkKind link = manifest::LinkKind::kAuto;
+  // How bundles get into the output; no value: kAuto. Small files are always copied, because people
+  // edit them. REQUIRES: not kSymlink.
+  std::optional<manifest::LinkKind> link = std::nullopt;
   // Use what the tag names now, not what the output was pulled from, and keep the files that both
   // have. It replaces only an output that was pulled.
   bool update = false;

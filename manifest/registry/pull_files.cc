@@ -50,7 +50,7 @@ Status PullFiles::MakePlan(const std::vector<BlobRecord>& layers, const std::str
     report_.files.push_back({layer.path(), layer.digest, layer.size});
     total += layer.size;
   }
-  ByteProgress progress(manifest::CheckingReport(options_.pack), total);
+  ProgressCounter progress(options_.pack.progress, total);
   const size_t jobs = ThreadsForFiles(options_.pack.jobs);
   return ParallelFor(items_.size(), jobs, [&](size_t i) -> Status {
     std::string candidate = extends_ ? layers[i].path() : "";
@@ -63,7 +63,7 @@ Status PullFiles::MakePlan(const std::vector<BlobRecord>& layers, const std::str
 
 // An existing file with its promised bytes is kept; everything else is placed again.
 Status PullFiles::LookAt(Item& item, PullReport::File& file, const std::string& candidate,
-                         ByteProgress& progress) const {
+                         ProgressCounter& progress) const {
   if (candidate.empty()) return Ok();
   const LocalTree tree(out_);
   const auto source = tree.Open(candidate);
@@ -80,8 +80,9 @@ Status PullFiles::LookAt(Item& item, PullReport::File& file, const std::string& 
 // Whether large files get to `out` by links, which take no space.
 bool PullFiles::Links(const std::string& out) const {
   const auto here = store_.blobs().LocalPath("");
-  if (!here || options_.link == LinkKind::kCopy) return false;
-  return options_.link != LinkKind::kAuto || OnOneFileSystem(*here, out);
+  const LinkKind link = options_.link.value_or(LinkKind::kAuto);
+  if (!here || link == LinkKind::kCopy) return false;
+  return link != LinkKind::kAuto || OnOneFileSystem(*here, out);
 }
 
 Status PullFiles::CheckSpace(const std::string& out) const {
@@ -109,7 +110,7 @@ Status PullFiles::Place(StagingDirectory& staging) {
     (fetched ? far : near).push_back(i);
     total += fetched ? 0 : file.bytes;
   }
-  ByteProgress progress(manifest::CheckingReport(options_.pack), total);
+  ProgressCounter progress(options_.pack.progress, total);
   const size_t jobs = ThreadsForFiles(options_.pack.jobs);
   const Status placed = ParallelFor(near.size(), jobs, [&](size_t i) -> Status {
     SHARD_CHECK(CheckInterrupt());
@@ -119,7 +120,7 @@ Status PullFiles::Place(StagingDirectory& staging) {
 }
 
 Status PullFiles::LookAtStaged(const Item& item, const StagingDirectory& staging,
-                               PullReport::File& file, ByteProgress& progress) const {
+                               PullReport::File& file, ProgressCounter& progress) const {
   SHARD_TRY(const auto kind, staging.files().KindOf(file.name));
   if (kind != InsideDirectory::Kind::kFile) return staging.files().Remove(file.name);
   const LocalTree tree(staging.path());
@@ -135,7 +136,7 @@ Status PullFiles::Fetch(const StagingDirectory& staging, const std::vector<size_
   std::map<std::string, CellDigests> cells;
   for (const manifest::BundleRecord& bundle : set_.manifest.bundles)
     cells.emplace(bundle.file, bundle.cells);
-  ByteProgress looking(manifest::CheckingReport(options_.pack), 0);
+  ProgressCounter looking(options_.pack.progress, 0);
   std::vector<FetchItem> items;
   for (const size_t i : which) {
     const BlobRecord& layer = items_[i].layer;
@@ -147,10 +148,10 @@ Status PullFiles::Fetch(const StagingDirectory& staging, const std::vector<size_
                      {store_.NameOf(layer), HexOf(layer.digest), layer.size, cells[file.name]},
                      file.name});
   }
-  FetchPlanOptions plan;
-  plan.file.warn = options_.access.remote.warn;
-  plan.progress = plan.rehashed = manifest::CheckingReport(options_.pack);
-  SHARD_TRY(const std::vector<FetchReport> fetched, FetchFiles(items, staging.files(), plan));
+  FetchOptions fetch;
+  fetch.warn = options_.access.remote.warn;
+  fetch.progress = fetch.rehashed = options_.pack.progress;
+  SHARD_TRY(const std::vector<FetchReport> fetched, FetchFiles(items, staging.files(), fetch));
   for (const FetchReport& one : fetched) {
     report_.fetched_bytes += one.fetched_bytes;
     report_.resumed_bytes += one.resumed_bytes;
@@ -160,7 +161,7 @@ Status PullFiles::Fetch(const StagingDirectory& staging, const std::vector<size_
 
 // Returns the SHA-256 of what was placed.
 Result<std::string> PullFiles::PlaceBytes(const Item& item, const InsideDirectory& directory,
-                                          const std::string& name, ByteProgress& progress,
+                                          const std::string& name, ProgressCounter& progress,
                                           PullReport::File& file) const {
   const auto read = [&](uint64_t bytes) { progress.Add(bytes); };
   if (file.name == manifest::kManifestFile && item.kept.empty()) {  // it was read and hashed
@@ -174,7 +175,8 @@ Result<std::string> PullFiles::PlaceBytes(const Item& item, const InsideDirector
               PlaceFile(tree, item.kept, directory, name, LinkKind::kAuto, read));
     return std::move(placed.sha256);
   }
-  const LinkKind link = item.layer.media_type == kWeightType ? options_.link : LinkKind::kCopy;
+  const bool bundle = item.layer.media_type == kWeightType;
+  const LinkKind link = bundle ? options_.link.value_or(LinkKind::kAuto) : LinkKind::kCopy;
   SHARD_TRY(PlacedFile placed,
             PlaceFile(store_.blobs(), store_.FileOf(item.layer), directory, name, link, read));
   file.how = manifest::LinkName(placed.how);
@@ -184,7 +186,7 @@ Result<std::string> PullFiles::PlaceBytes(const Item& item, const InsideDirector
 // A file gets its name only once it is verified: if the file system has no locks, another run may
 // have published this directory meanwhile.
 Status PullFiles::PlaceOne(const Item& item, const StagingDirectory& staging,
-                           ByteProgress& progress, PullReport::File& file) const {
+                           ProgressCounter& progress, PullReport::File& file) const {
   const InsideDirectory& files = staging.files();
   const fs::path path(file.name);
   const std::string folder = path.parent_path().string(), name = path.filename().string();

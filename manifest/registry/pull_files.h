@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/byte_progress.h"
 #include "libshard/base/files/staging.h"
+#include "libshard/base/progress.h"
 #include "manifest/registry/open_set.h"
 #include "manifest/registry/pull.h"
 #include "manifest/registry/pull_target.h"
@@ -36,17 +36,17 @@ class PullFiles {
   };
 
   Status LookAt(Item& item, PullReport::File& file, const std::string& candidate,
-                ByteProgress& progress) const;
+                ProgressCounter& progress) const;
   bool Links(const std::string& out) const;
   bool is_far() const { return !store_.blobs().LocalPath(""); }
   // A file that an earlier run completed in the staging directory.
   Status LookAtStaged(const Item& item, const StagingDirectory& staging, PullReport::File& file,
-                      ByteProgress& progress) const;
+                      ProgressCounter& progress) const;
   Status Fetch(const StagingDirectory& staging, const std::vector<size_t>& which);
-  Status PlaceOne(const Item& item, const StagingDirectory& staging, ByteProgress& progress,
+  Status PlaceOne(const Item& item, const StagingDirectory& staging, ProgressCounter& progress,
                   PullReport::File& file) const;
   Result<std::string> PlaceBytes(const Item& item, const InsideDirectory& directory,
-                                 const std::string& name, ByteProgress& progress,
+                                 const std::string& name, ProgressCounter& progress,
                                  PullReport::File& file) const;
 
   const Store& store_;

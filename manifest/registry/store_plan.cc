@@ -2,8 +2,8 @@
 
 #include <set>
 
-#include "libshard/base/byte_progress.h"
 #include "libshard/base/parallel.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/describe_set.h"
 #include "manifest/registry/store/oci_layout.h"
@@ -56,7 +56,7 @@ Status AddBlobs(const Store& store, const BlobAdder& add, const PackOptions& pac
                 const StorePlan& plan, StoreReport& report) {
   uint64_t total = 0;
   for (const StorePlan::Blob& item : plan.blobs) total += item.text.empty() ? item.blob.size : 0;
-  ByteProgress progress(manifest::CheckingReport(pack), total);
+  ProgressCounter progress(pack.progress, total);
   std::vector<Added> added(plan.blobs.size());
   const Status status =
       ParallelFor(plan.blobs.size(), ThreadsForFiles(pack.jobs), [&](size_t i) -> Status {
@@ -145,12 +145,13 @@ Result<StorePtr> OpenTarget(const Reference& to, const StoreAccess& access) {
   return StorePtr();
 }
 
-Status LookAtStore(const Store& store, bool force, size_t jobs, StorePlan& plan,
+Status LookAtStore(const Store& store, const PutOptions& options, StorePlan& plan,
                    StoreReport& report) {
-  SHARD_CHECK(CheckTags(store, force, plan));
+  SHARD_CHECK(CheckTags(store, options.force, plan));
   NoteTags(plan, report);
   const size_t blobs = plan.blobs.size();
-  return ParallelFor(report.blobs.size(), ThreadsForFiles(jobs), [&](size_t i) -> Status {
+  const size_t jobs = ThreadsForFiles(options.pack.jobs);
+  return ParallelFor(report.blobs.size(), jobs, [&](size_t i) -> Status {
     SHARD_CHECK(CheckInterrupt());
     StoreReport::Blob& blob = report.blobs[i];
     const auto there = i < blobs ? store.CheckBlob(plan.blobs[i].blob)

@@ -7,9 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
-#include "libshard/pack/pack.h"
-#include "manifest/registry/open_store.h"
 #include "manifest/registry/store/store.h"
 #include "manifest/registry/store_report.h"
 
@@ -45,16 +44,11 @@ StoreReport StartReport(const StorePlan& plan);
 Result<StorePtr> OpenTarget(const Reference& to, const StoreAccess& access);
 // Notes what the tags name now, and which blobs and manifests the store has. A tag that names
 // something else is kInvalidArgument without `force`, unless it is `moving`.
-Status LookAtStore(const Store& store, bool force, size_t jobs, StorePlan& plan,
+Status LookAtStore(const Store& store, const PutOptions& options, StorePlan& plan,
                    StoreReport& report);
 
 // How one blob of the plan gets into the store.
-using BlobAdder =
-    std::function<Result<Added>(const StorePlan::Blob& blob, const WritableStore::BytesRead& read)>;
-struct PutOptions {
-  bool force = false;     // as for LookAtStore
-  PackOptions pack = {};  // its jobs and progress
-};
+using BlobAdder = std::function<Result<Added>(const StorePlan::Blob& blob, const PieceDone& read)>;
 // Carries out the plan. Tags of the requested manifest come last: once they are visible, everything
 // else is there.
 Status PutPlan(WritableStore& store, const BlobAdder& add, const PutOptions& options,

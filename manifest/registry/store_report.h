@@ -1,4 +1,5 @@
-// What was put into a store by `publish`, `copy` and `tag`, and by their dry runs.
+// What `publish`, `copy` and `tag` are to put into a store, and what they did, or would do in a dry
+// run.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +7,28 @@
 #include <string>
 #include <vector>
 
+#include "libshard/pack/pack.h"
+#include "manifest/registry/open_store.h"
+#include "manifest/write/link_file.h"
+
 namespace moepack::registry {
+
+struct PutOptions {
+  // How bundles get into a layout; no value: kAuto. What people edit is always copied. REQUIRES:
+  // not kSymlink.
+  std::optional<manifest::LinkKind> link = std::nullopt;
+  bool views = true;              // also the node views of a set, under "<tag>-gNNN"
+  bool signatures = true;         // Copy: also the signatures of what is copied
+  bool allow_incomplete = false;  // Publish: the parts of a distribution that are there
+  // Move tags that name a different manifest; PublishFiles: replace an output that moepack wrote.
+  bool force = false;
+  // Publish: more tags for the same manifests, which are moved without `force`; those of views end
+  // in "-gNNN".
+  std::vector<std::string> moving_tags = {};
+  bool dry_run = false;
+  StoreAccess access = {};
+  PackOptions pack = {};  // its jobs and progress
+};
 
 struct StoreReport {
   struct Blob {

@@ -49,23 +49,23 @@ Status CheckRemovable(const Reference& reference) {
 }  // namespace
 
 Result<StoreReport> AddTags(const Reference& reference, const std::vector<std::string>& tags,
-                            const TagOptions& options) {
+                            const PutOptions& options) {
   // A missing place is not created.
   SHARD_TRY(const StorePtr before, OpenStore(reference, options.access));
   if (options.dry_run) {
     SHARD_TRY(StorePlan plan, PlanTags(*before, reference, tags, options.views));
     StoreReport report = StartReport(plan);
-    SHARD_CHECK(LookAtStore(*before, options.force, 0, plan, report));
+    SHARD_CHECK(LookAtStore(*before, options, plan, report));
     return report;
   }
   SHARD_TRY(const std::shared_ptr<WritableStore> store, OpenWritable(reference, options.access));
   SHARD_TRY(StorePlan plan, PlanTags(*store, reference, tags, options.views));
   StoreReport report = StartReport(plan);
-  SHARD_CHECK(PutPlan(*store, {}, {options.force, {}}, plan, report));
+  SHARD_CHECK(PutPlan(*store, {}, options, plan, report));
   return report;
 }
 
-Result<RemovedTags> RemoveTags(const Reference& reference, const TagOptions& options) {
+Result<RemovedTags> RemoveTags(const Reference& reference, const PutOptions& options) {
   SHARD_CHECK(CheckRemovable(reference));
   SHARD_TRY(OciLayout layout, options.dry_run ? OciLayout::Open(reference.place)
                                               : OciLayout::OpenLocked(reference.place));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "libshard/base/files/source_tree.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "manifest/document/manifest.h"
 
@@ -68,7 +69,7 @@ struct VerifyOptions {
   // removed when everything has passed. "" for none.
   std::string resume_file;
   size_t jobs = 0;
-  std::function<void(uint64_t done, uint64_t total)> progress;
+  OnProgress progress;
 };
 
 struct VerifyReport {

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 
 #include "libshard/base/files/byte_source.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/files/inside_directory.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 
 namespace moepack::manifest {
@@ -22,7 +22,7 @@ struct LinkOptions {
   LinkKind kind = LinkKind::kAuto;
   fs::path home;  // the final place of `directory`
   // Called with the number of bytes of each step of a copy; may be empty.
-  std::function<void(uint64_t bytes)> copied = {};
+  PieceDone copied = {};
 };
 
 // Creates `name` in `directory` with the content of `from`, and returns the kind that was used.

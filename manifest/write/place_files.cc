@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "libshard/base/byte_progress.h"
 #include "libshard/base/parallel.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/damaged.h"
 #include "manifest/write/output_path.h"
@@ -53,7 +53,7 @@ Result<std::vector<LinkKind>> PlaceFiles(const std::vector<JoinedFile>& files, L
                                          const PackOptions& options, StagingDirectory& staging) {
   uint64_t total = 0;
   for (const JoinedFile& file : files) total += file.size;
-  ByteProgress progress(CheckingReport(options), total);
+  ProgressCounter progress(options.progress, total);
   const auto copied = [&](uint64_t bytes) { progress.Add(bytes); };
   std::vector<LinkKind> links;
   for (const JoinedFile& file : files) {

@@ -5,6 +5,7 @@
 
 #include "libshard/base/files/scan_file.h"
 #include "libshard/base/parallel.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/damaged.h"
 
@@ -19,11 +20,6 @@ Result<ByteSourcePtr> OpenPromised(const PromisedFile& file) {
 
 }  // namespace
 
-ByteReport CheckingReport(const PackOptions& options) {
-  if (!options.progress) return {};
-  return [&options](uint64_t done, uint64_t total) { options.progress({done, total}); };
-}
-
 Status CheckDigest(const PromisedFile& file, const std::string& sha256) {
   if (sha256 == file.sha256) return Ok();
   return Error{
@@ -35,7 +31,7 @@ Status CheckDigest(const PromisedFile& file, const std::string& sha256) {
 Status CheckFileDigests(const std::vector<PromisedFile>& files, const PackOptions& options) {
   uint64_t total = 0;
   for (const PromisedFile& file : files) total += file.size;
-  ByteProgress progress(CheckingReport(options), total);
+  ProgressCounter progress(options.progress, total);
   const size_t jobs = ThreadsForFiles(options.jobs);
   return ParallelFor(files.size(), jobs, [&](size_t i) -> Status {
     const PromisedFile& file = files[i];

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/byte_progress.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
@@ -27,8 +26,5 @@ Status CheckDigest(const PromisedFile& file, const std::string& sha256);
 // Reads each file once, several at a time. kMismatch for the first that differs. Uses jobs and
 // progress of the options.
 Status CheckFileDigests(const std::vector<PromisedFile>& files, const PackOptions& options);
-
-// Reports a check to the progress of the options, as a separate step. Borrows the options.
-ByteReport CheckingReport(const PackOptions& options);
 
 }  // namespace moepack::manifest

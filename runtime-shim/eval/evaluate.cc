@@ -2,18 +2,223 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdint>
+#include <functional>
 #include <iterator>
+#include <span>
+#include <vector>
 
 #include "libshard/base/parallel.h"
+#include "libshard/base/result.h"
 #include "libshard/base/text/text.h"
-#include "runtime-shim/eval/continuations.h"
 #include "runtime-shim/eval/runs.h"
-#include "runtime-shim/eval/window_scores.h"
+#include "runtime-shim/eval/token_scores.h"
 #include "runtime-shim/profile/windows.h"
 #include "runtime-shim/session/placer.h"
 
 namespace moepack::runtime {
 namespace {
+
+// ---- Greedy continuations, for the loop test
+
+// A run that continues a prompt by its likeliest token.
+struct Continuation {
+  Run* run = nullptr;
+  std::span<const uint32_t> prompt;
+  std::vector<uint32_t> generated = {};
+  uint32_t next = 0;
+  bool ended = false;
+};
+
+// Runs the tokens of each continuation that has any.
+template <class TokensOf>
+Status Step(std::vector<Continuation>& all, const TokensOf& tokens_of) {
+  SHARD_CHECK(CheckInterrupt());
+  std::vector<Continuation*> going;
+  std::vector<Part> parts;
+  for (Continuation& one : all) {
+    const std::span<const uint32_t> tokens = tokens_of(one);
+    if (tokens.empty()) continue;
+    going.push_back(&one);
+    parts.push_back({one.run->session.get(), tokens});
+  }
+  if (parts.empty()) return Ok();
+  return parts.front().session->FeedTogether(parts, LogitsOf::kLast, [&](const LogitsSlice& slice) {
+    for (size_t i = 0; i < going.size(); ++i) going[i]->next = TokenScores(slice.parts[i]).best();
+    return Ok();
+  });
+}
+
+Status ReadPrompts(std::vector<Continuation>& all, uint32_t chunk) {
+  size_t longest = 0;
+  for (const Continuation& one : all) longest = std::max(longest, one.prompt.size());
+  for (size_t first = 0; first < longest; first += chunk) {
+    SHARD_CHECK(Step(all, [&](const Continuation& one) {
+      const size_t from = std::min(first, one.prompt.size());
+      return one.prompt.subspan(from, std::min<size_t>(chunk, one.prompt.size() - from));
+    }));
+  }
+  return Ok();
+}
+
+// Adds the likeliest token to each continuation that has not ended; false when all have.
+bool AddTokens(std::vector<Continuation>& all, const EvalInput& input, const EvalOptions& options) {
+  bool going = false;
+  for (Continuation& one : all) {
+    if (one.ended) continue;
+    one.ended = input.is_end && input.is_end(one.next);
+    if (one.ended) continue;
+    one.generated.push_back(one.next);
+    one.ended = one.generated.size() == options.generate;
+    going = going || !one.ended;
+  }
+  return going;
+}
+
+// Runs of one model, which continue their prompts side by side. Observers rest meanwhile. Errors
+// are those of sessions, and kInterrupted.
+Status ContinueAll(std::vector<Continuation>& all, const EvalInput& input,
+                   const EvalOptions& options) {
+  for (Continuation& one : all) {
+    if (one.run->observer) one.run->observer->Rest(true);
+    one.run->session->Rewind(0);
+  }
+  SHARD_CHECK(ReadPrompts(all, options.chunk));
+  while (AddTokens(all, input, options)) {
+    SHARD_CHECK(Step(all, [](const Continuation& one) {
+      return one.ended ? std::span<const uint32_t>() : std::span(&one.generated.back(), 1);
+    }));
+  }
+  for (Continuation& one : all) {
+    if (one.run->observer) one.run->observer->Rest(false);
+  }
+  return Ok();
+}
+
+// ----
+
+// ---- Scores of a window, a slice of logits at a time
+
+// Tokens of a window that run together, and which of their rows are scored.
+struct Chunk {
+  std::span<const uint32_t> tokens;
+  uint32_t first_row = 0, end_row = 0;
+  std::span<const uint32_t> targets;  // of the rows
+  bool scored() const { return end_row > first_row; }
+};
+
+// Logits of a chunk's rows from `first` on, one list for each run of the distribution.
+struct ChunkLogits {
+  uint32_t first = 0, width = 0;
+  std::span<const std::span<const float>> own;
+  bool full = false;                 // the unmasked run is the first of them
+  std::span<const float> reference;  // of the whole chunk, or empty
+};
+
+using Scores = std::vector<TokenScores>;  // of rows; they borrow the logits
+
+// Rows of a chunk that are scored.
+struct ScoredRows {
+  uint32_t first, end;
+};
+
+// The scores of `rows`; `logits` begins with the row `start` of the chunk.
+Scores ScoresOf(const ScoredRows& rows, uint32_t start, std::span<const float> logits,
+                size_t vocabulary) {
+  Scores scores;
+  for (uint32_t row = rows.first; row < rows.end; ++row)
+    scores.emplace_back(logits.subspan((row - start) * vocabulary, vocabulary));
+  return scores;
+}
+
+void Compare(const Scores& from, const Scores& to, Comparison& comparison) {
+  for (size_t row = 0; row < from.size(); ++row) {
+    comparison.divergence.push_back(from[row].DivergenceTo(to[row]));
+    comparison.agreements += from[row].best() == to[row].best();
+  }
+}
+
+void AddLogProbabilities(std::span<const uint32_t> targets, const Scores& scores,
+                         std::vector<double>& log_probabilities) {
+  for (size_t i = 0; i < scores.size(); ++i)
+    log_probabilities.push_back(scores[i].LogProbability(targets[i]));
+}
+
+template <class T>
+void MoveBehind(std::vector<T>& from, std::vector<T>& to) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+}
+
+void MoveBehind(Comparison& from, Comparison& to) {
+  MoveBehind(from.divergence, to.divergence);
+  to.agreements += from.agreements;
+}
+
+void MoveBehind(LayerCapture& from, LayerCapture& to) {
+  to.resize(std::max(from.size(), to.size()));
+  for (size_t layer = 0; layer < from.size(); ++layer) MoveBehind(from[layer], to[layer]);
+}
+
+// At most `most` tokens from `first` on. Borrows the window.
+Chunk CutChunk(const Window& window, uint32_t first, uint32_t most) {
+  const auto size = static_cast<uint32_t>(window.tokens.size());
+  const uint32_t end = std::min(size, first + most);
+  Chunk chunk;
+  chunk.tokens = std::span(window.tokens).subspan(first, end - first);
+  // Row t predicts the token at t + 1.
+  const uint32_t from = std::max(first, window.first_scored - 1);
+  // The last row of a window predicts a token that is not there.
+  const uint32_t to = std::min(end, size - 1);
+  if (from >= to) return chunk;
+  chunk.first_row = from - first;
+  chunk.end_row = to - first;
+  chunk.targets = std::span(window.tokens).subspan(from + 1, to - from);
+  return chunk;
+}
+
+// Adds the figures of the scored rows among them.
+void AddScores(const Chunk& chunk, const ChunkLogits& logits, SessionMeasure& measure) {
+  const std::span<const float> rows_of = logits.own.empty() ? logits.reference : logits.own.front();
+  const auto count = static_cast<uint32_t>(rows_of.size() / logits.width);
+  const ScoredRows rows = {std::max(logits.first, chunk.first_row),
+                           std::min(logits.first + count, chunk.end_row)};
+  if (rows.first >= rows.end) return;
+  const auto targets = chunk.targets.subspan(rows.first - chunk.first_row);
+  Scores from_reference, full;
+  if (!logits.reference.empty()) {
+    from_reference = ScoresOf(rows, 0, logits.reference, logits.width);
+    AddLogProbabilities(targets, from_reference, measure.reference);
+  }
+  auto own = logits.own.begin();
+  if (logits.full) {
+    full = ScoresOf(rows, logits.first, *own++, logits.width);
+    AddLogProbabilities(targets, full, measure.full);
+    Compare(from_reference, full, measure.quantization);
+  }
+  for (GroupMeasure& group : measure.groups) {
+    const Scores masked = ScoresOf(rows, logits.first, *own++, logits.width);
+    AddLogProbabilities(targets, masked, group.log_probability);
+    Compare(full, masked, group.from_full);
+    Compare(from_reference, masked, group.from_reference);
+  }
+}
+
+// Adds what was measured of a window to what was measured of the windows before it.
+void Append(SessionMeasure&& window, SessionMeasure& session) {
+  MoveBehind(window.reference, session.reference);
+  MoveBehind(window.full, session.full);
+  MoveBehind(window.quantization, session.quantization);
+  for (size_t i = 0; i < window.groups.size(); ++i) {
+    GroupMeasure &from = window.groups[i], &to = session.groups[i];
+    MoveBehind(from.log_probability, to.log_probability);
+    MoveBehind(from.from_full, to.from_full);
+    MoveBehind(from.from_reference, to.from_reference);
+    MoveBehind(from.teacher, to.teacher);
+    MoveBehind(from.on_policy, to.on_policy);
+  }
+}
+
+// ----
 
 // What is told of the tokens of all passes.
 struct Work {
@@ -29,12 +234,12 @@ struct EvalWindow {
 // Runs one pass. One that repeats an earlier one with other groups only measures these.
 class Evaluator {
  public:
-  Evaluator(const EvalInput& input, std::span<const EvalTokens> sessions,
+  Evaluator(const EvalInput& input, std::span<const TokenSession> sessions,
             const EvalOptions& options, bool repeats, Work& work)
       : input_(input), sessions_(sessions), options_(options), repeats_(repeats), work_(work) {}
 
   // Tokens of all runs.
-  uint64_t WorkOf(const EvalTokens& session) const {
+  uint64_t WorkOf(const TokenSession& session) const {
     const uint64_t teachers = (input_.reference ? 1 : 0) + (input_.full ? 1 : 0);
     const uint64_t groups = input_.groups.size();
     const uint64_t loop = options_.generate > 0 ? Prompt(session).size() + options_.generate : 0;
@@ -50,7 +255,7 @@ class Evaluator {
       SHARD_TRY(RunSet runs, OpenRuns(input_));
       slots_.push_back(std::move(runs));
     }
-    for (const EvalTokens& session : sessions_) measures_.push_back(Begin(session));
+    for (const TokenSession& session : sessions_) measures_.push_back(Begin(session));
     for (size_t first = 0; first < windows.size(); first += most) {
       const auto some = std::span(windows).subspan(first, std::min(most, windows.size() - first));
       SHARD_CHECK(Named(RunWindows(some), some.front().session, some.back().session));
@@ -73,7 +278,7 @@ class Evaluator {
     return windows;
   }
 
-  SessionMeasure Begin(const EvalTokens& session) const {
+  SessionMeasure Begin(const TokenSession& session) const {
     SessionMeasure measure;
     measure.name = session.name;
     measure.bucket = session.bucket;
@@ -182,7 +387,7 @@ class Evaluator {
   }
 
   // Returns the beginning of a session, which the loop test continues.
-  std::span<const uint32_t> Prompt(const EvalTokens& session) const {
+  std::span<const uint32_t> Prompt(const TokenSession& session) const {
     const size_t longest = options_.context - options_.generate;
     return std::span(session.tokens).first(std::min(session.tokens.size(), longest));
   }
@@ -210,7 +415,7 @@ class Evaluator {
 
   Status TestLoop(std::vector<Continuation>& all,
                   std::span<std::optional<LoopResult>* const> results) {
-    SHARD_CHECK(ContinueAll(all, {options_.chunk, options_.generate, input_.is_end}));
+    SHARD_CHECK(ContinueAll(all, input_, options_));
     for (size_t i = 0; i < all.size(); ++i) {
       *results[i] = FindLoop(all[i].generated);
       Advance(all[i].prompt.size() + options_.generate);
@@ -224,7 +429,7 @@ class Evaluator {
   }
 
   const EvalInput& input_;
-  const std::span<const EvalTokens> sessions_;
+  const std::span<const TokenSession> sessions_;
   const EvalOptions& options_;
   const bool repeats_;
   Work& work_;
@@ -233,7 +438,7 @@ class Evaluator {
 };
 
 // No window is longer than the first, so checking that one is enough.
-Status CheckScored(const EvalTokens& session, const EvalOptions& options) {
+Status CheckScored(const TokenSession& session, const EvalOptions& options) {
   const uint32_t first = FirstScored(options.context, options.score_half);
   if (std::min<size_t>(session.tokens.size(), options.context) > first) return Ok();
   const std::string where = Cat("session ", Quoted(session.name), ": ");
@@ -279,16 +484,16 @@ void AddGroups(std::vector<SessionMeasure>&& pass, std::vector<SessionMeasure>& 
 }  // namespace
 
 Result<std::vector<SessionMeasure>> Evaluate(const EvalInput& input,
-                                             std::span<const EvalTokens> sessions,
+                                             std::span<const TokenSession> sessions,
                                              const EvalOptions& options) {
   assert(input.reference || input.full);
   assert(options.generate < options.context && options.chunk > 0);
-  for (const EvalTokens& session : sessions) SHARD_CHECK(CheckScored(session, options));
+  for (const TokenSession& session : sessions) SHARD_CHECK(CheckScored(session, options));
   const std::vector<EvalInput> passes = PassesOf(input, options.groups_at_once);
   Work work;
   for (const EvalInput& pass : passes) {
     const Evaluator evaluator(pass, sessions, options, &pass != &passes.front(), work);
-    for (const EvalTokens& session : sessions) work.total += evaluator.WorkOf(session);
+    for (const TokenSession& session : sessions) work.total += evaluator.WorkOf(session);
   }
   std::vector<SessionMeasure> measures;
   for (const EvalInput& pass : passes) {

@@ -10,10 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "libshard/plan/placement.h"
 #include "runtime-shim/eval/capture.h"
 #include "runtime-shim/eval/loops.h"
+#include "runtime-shim/profile/windows.h"
 #include "runtime-shim/session/session.h"
 
 namespace moepack::runtime {
@@ -36,11 +38,6 @@ struct EvalInput {
   std::function<bool(uint32_t id)> is_end;  // ends a generation
 };
 
-struct EvalTokens {
-  std::string name, bucket;
-  std::vector<uint32_t> tokens;
-};
-
 struct EvalOptions {
   uint32_t context = 512;
   // Tokens of each run and window that run at once. Logits [chunk, vocabulary] of the reference are
@@ -57,9 +54,9 @@ struct EvalOptions {
   bool score_half = false;
   // tokens to generate greedily for the loop test; 0: no loop test. Must be below `context`.
   uint32_t generate = 64;
-  std::function<void(uint64_t done, uint64_t total)> progress;  // tokens of all runs; may be empty
+  OnProgress progress = {};  // tokens of all runs; may be empty
   // Progress within sessions between two calls of `progress` (SessionOptions::ran); may be empty.
-  std::function<void(double tokens)> ran;
+  std::function<void(double tokens)> ran = {};
 };
 
 // Two runs over the same scored tokens.
@@ -87,7 +84,7 @@ struct SessionMeasure {
 // Runs all sessions. kInvalidArgument for a session in which no token would be scored; otherwise
 // the errors of sessions, and kInterrupted. REQUIRES: a reference or a full run.
 Result<std::vector<SessionMeasure>> Evaluate(const EvalInput& input,
-                                             std::span<const EvalTokens> sessions,
+                                             std::span<const TokenSession> sessions,
                                              const EvalOptions& options);
 
 }  // namespace moepack::runtime

@@ -82,7 +82,7 @@ std::vector<std::string> BucketsOf(std::span<const SessionMeasure> measures) {
 
 }  // namespace
 
-std::string TokensDigest(std::span<const EvalTokens> sessions) {
+std::string TokensDigest(std::span<const TokenSession> sessions) {
   Sha256 hash;
   const auto number = [&](size_t value) {
     std::array<std::byte, sizeof(uint32_t)> bytes;
@@ -94,7 +94,7 @@ std::string TokensDigest(std::span<const EvalTokens> sessions) {
     number(value.size());
     hash.Update(std::as_bytes(std::span(value)));
   };
-  for (const EvalTokens& session : sessions) {
+  for (const TokenSession& session : sessions) {
     text(session.name);
     text(session.bucket);
     number(session.tokens.size());

@@ -151,7 +151,7 @@ Result<FinishedSessions> ReadExperiment(const std::string& path) {
 }
 
 Status Resume(const std::string& path, FinishedSessions finished,
-              std::span<const EvalTokens> sessions, std::span<const size_t> nodes,
+              std::span<const TokenSession> sessions, std::span<const size_t> nodes,
               ExperimentState& state) {
   if (finished.rows.size() != state.rows.size())
     return NotExpected(path, "rows", std::to_string(state.rows.size()),

@@ -32,7 +32,7 @@ Result<FinishedSessions> ReadExperiment(const std::string& path);
 // Puts the sessions into the rows of `state`. kCorrupt if rows, sessions or their nodes are not
 // those expected. `nodes` has the number of nodes of each row.
 Status Resume(const std::string& path, FinishedSessions finished,
-              std::span<const EvalTokens> sessions, std::span<const size_t> nodes,
+              std::span<const TokenSession> sessions, std::span<const size_t> nodes,
               ExperimentState& state);
 
 }  // namespace moepack::runtime

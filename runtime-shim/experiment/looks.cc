@@ -9,7 +9,7 @@
 
 namespace moepack::runtime {
 
-std::vector<size_t> OrderSessions(std::span<const SessionName> sessions) {
+std::vector<size_t> OrderSessions(std::span<const TokenSession> sessions) {
   std::vector<std::string> digests;
   std::map<std::string, std::vector<size_t>> buckets;
   for (size_t i = 0; i < sessions.size(); ++i) {

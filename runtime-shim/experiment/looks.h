@@ -5,18 +5,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
+
+#include "runtime-shim/eval/evaluate.h"
 
 namespace moepack::runtime {
 
-struct SessionName {
-  std::string name, bucket;
-};
-
 // The indexes of the sessions in the order in which they run: every prefix of it has about the same
 // share of each bucket as all sessions. Within a bucket the digests of names decide.
-std::vector<size_t> OrderSessions(std::span<const SessionName> sessions);
+std::vector<size_t> OrderSessions(std::span<const TokenSession> sessions);
 
 // A standard error over fewer sessions means little.
 inline constexpr size_t kLeastLook = 6;

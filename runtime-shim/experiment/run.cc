@@ -10,7 +10,7 @@ namespace {
 
 class Experimenter {
  public:
-  Experimenter(std::span<const EvalTokens> sessions, const ExperimentCalls& calls,
+  Experimenter(std::span<const TokenSession> sessions, const ExperimentCalls& calls,
                ExperimentState& state)
       : sessions_(sessions), calls_(calls), state_(state) {}
 
@@ -22,7 +22,7 @@ class Experimenter {
     for (const ExperimentPass::Part& part : pass.parts) state_.rows[part.row].sessions.resize(done);
     SHARD_TRY(const std::unique_ptr<OpenedPass> opened, pass.open());
     for (; done < end; ++done) {
-      const std::span<const EvalTokens> one = sessions_.subspan(done, 1);
+      const std::span<const TokenSession> one = sessions_.subspan(done, 1);
       SHARD_TRY(const std::vector<SessionMeasure> measures,
                 Evaluate(opened->input, one, opened->options));
       Add(pass, opened->input, measures.front());
@@ -47,14 +47,14 @@ class Experimenter {
     }
   }
 
-  std::span<const EvalTokens> sessions_;
+  std::span<const TokenSession> sessions_;
   const ExperimentCalls& calls_;
   ExperimentState& state_;
 };
 
 }  // namespace
 
-Status RunExperiment(std::span<const ExperimentPass> passes, std::span<const EvalTokens> sessions,
+Status RunExperiment(std::span<const ExperimentPass> passes, std::span<const TokenSession> sessions,
                      const ExperimentRule& rule, const ExperimentCalls& calls,
                      ExperimentState& state) {
   assert(!rule.looks.empty() && rule.looks.back() == sessions.size());

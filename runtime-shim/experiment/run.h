@@ -55,7 +55,7 @@ struct ExperimentCalls {
 // Resumes where `state` ends: sessions that a row already has are not run again. `sessions` are in
 // the order of OrderSessions. Errors are those of `open`, Evaluate and `save`; what was done before
 // is in `state`. REQUIRES: the sessions of each row are a prefix of `sessions`.
-Status RunExperiment(std::span<const ExperimentPass> passes, std::span<const EvalTokens> sessions,
+Status RunExperiment(std::span<const ExperimentPass> passes, std::span<const TokenSession> sessions,
                      const ExperimentRule& rule, const ExperimentCalls& calls,
                      ExperimentState& state);
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "libshard/base/byte_progress.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/files/scan_file.h"
@@ -192,7 +192,7 @@ Result<ByteSourcePtr> OpenPromised(const SourceTree& tree, const std::string& fi
   return source;
 }
 
-Status CheckFile(const SourceTree& tree, const Promise& promise, ByteProgress& progress) {
+Status CheckFile(const SourceTree& tree, const Promise& promise, ProgressCounter& progress) {
   SHARD_TRY(const ByteSourcePtr source, OpenPromised(tree, *promise.file, promise.size));
   SHARD_TRY(const std::string sha256,
             Sha256Of(*source, [&](uint64_t bytes) { progress.Add(bytes); }));
@@ -201,7 +201,7 @@ Status CheckFile(const SourceTree& tree, const Promise& promise, ByteProgress& p
   return Ok();
 }
 
-Status CheckStretch(const SourceTree& tree, const Stretch& stretch, ByteProgress& progress) {
+Status CheckStretch(const SourceTree& tree, const Stretch& stretch, ProgressCounter& progress) {
   // Opens its own file, because the system reads ahead for each open file.
   SHARD_TRY(const ByteSourcePtr source,
             OpenPromised(tree, stretch.bundle->file, stretch.bundle->size));
@@ -283,7 +283,7 @@ Work WorkOf(const Split& split, const LoadOptions& options) {
 Status CheckDigests(const Split& split, const LoadOptions& options) {
   SHARD_CHECK(CheckVersions(split));
   const Work work = WorkOf(split, options);
-  ByteProgress progress(options.progress, work.bytes());
+  ProgressCounter progress(options.progress, work.bytes());
   const size_t files = work.files.size();
   return ParallelFor(files + work.stretches.size(), ThreadsForFiles(options.jobs), [&](size_t i) {
     return i < files ? CheckFile(*split.tree, work.files[i], progress)

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "libshard/base/byte_progress.h"
 #include "libshard/base/files/mapped_file.h"
 #include "libshard/base/files/scan_file.h"
 #include "libshard/base/parallel.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/text/text.h"
 #include "libshard/convert/row_reader.h"
 #include "libshard/pack/encode_rows.h"
@@ -185,7 +185,7 @@ Status TensorPlacer::Make(const Piece& piece) const {
 Status TensorPlacer::Run(const LoadOptions& options) {
   uint64_t total = 0;
   for (const Piece& piece : pieces_) total += piece.to.size();
-  ByteProgress progress(options.progress, total);
+  ProgressCounter progress(options.progress, total);
   const auto make = [&](size_t i) -> Status {
     SHARD_CHECK(Make(pieces_[i]));
     progress.Add(pieces_[i].to.size());

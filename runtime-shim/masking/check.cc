@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <system_error>
 #include <utility>
 
@@ -68,11 +69,9 @@ struct Side {
   LayerExperts eligible;
 };
 
-using Advance = std::function<void(uint64_t tokens)>;
-
 // Runs both sides and writes the result into `node`.
 Status RunBoth(const CheckReport& report, const Side& whole, const Side& part,
-               const Advance& advance, CheckedNode& node) {
+               const PieceDone& advance, CheckedNode& node) {
   RoutingTrace expected_trace, actual_trace;
   SessionOptions options;
   options.context = static_cast<uint32_t>(report.tokens.size());
@@ -186,7 +185,7 @@ class Check {
 };
 
 Status Check::LoadWhole() {
-  LoadOptions load = options_.load;
+  LoadOptions load = options_.loading();
   load.groups.clear();
   SHARD_TRY(parts_, LoadWeights(distribution_, load));
   if (!parts_->plan)
@@ -234,11 +233,12 @@ void Check::SetTokens() {
 
 Result<std::vector<uint32_t>> Check::Groups() const {
   const size_t count = parts_->plan->groups.size();
-  std::vector<uint32_t> groups = options_.groups;
-  for (const uint32_t group : groups)
-    SHARD_CHECK(manifest::CheckGroup(distribution_, group, count));
-  for (uint32_t group = 0; options_.groups.empty() && group < count; ++group)
-    groups.push_back(group);
+  if (options_.group) {
+    SHARD_CHECK(manifest::CheckGroup(distribution_, *options_.group, count));
+    return std::vector<uint32_t>{*options_.group};
+  }
+  std::vector<uint32_t> groups(count);
+  std::iota(groups.begin(), groups.end(), 0);
   return groups;
 }
 
@@ -270,7 +270,7 @@ Status Check::Compare(const Side& whole, const Side& part, CheckedNode& node) {
 }
 
 Result<Check::LoadedSide> Check::LoadBundles(const CheckedNode& node) {
-  LoadOptions load = options_.load;
+  LoadOptions load = options_.loading();
   load.groups = {node.group};
   load.overlay = node.overlay;
   load.verify = false;  // LoadWhole did
@@ -293,7 +293,8 @@ Status Check::CheckAssembled(const Side* bundles, CheckedNode& node) {
   assemble.group = node.group;
   assemble.overlay = options_.load.overlay_version;
   if (!gguf_) assemble.family_file = options_.load.model.family_file;
-  if (options_.load.jobs != 0) assemble.pack.jobs = options_.load.jobs;
+  LoadOptions load = options_.loading();
+  if (load.jobs != 0) assemble.pack.jobs = load.jobs;
   const auto assembled = manifest::AssembleNode(distribution_, directory, assemble);
   if (!assembled) {
     // A model that cannot be assembled says nothing about the bundles; damage and mismatches do.
@@ -302,7 +303,7 @@ Status Check::CheckAssembled(const Side* bundles, CheckedNode& node) {
     node.skipped = assembled.error().message;
     return Ok();
   }
-  LoadOptions load = options_.load;
+  load.groups.clear();
   load.verify = false;
   load.overlay_version.clear();  // it is merged into the node
   SHARD_TRY(std::shared_ptr<const Weights> weights, LoadWeights(directory, load));

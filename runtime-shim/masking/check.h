@@ -9,10 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
-#include "runtime-shim/devices/executors.h"
 #include "runtime-shim/masking/compare.h"
 #include "runtime-shim/model/weights.h"
+#include "runtime-shim/session/node.h"
 
 namespace moepack::runtime {
 
@@ -35,12 +36,8 @@ struct CheckedNode {
   bool failed() const { return skipped.empty() && findings.failure.has_value(); }
 };
 
-struct CheckOptions {
-  std::string executor = "cpu";
-  ExecutorOptions device;
-  // `groups` is set by the check. With `overlay`, nodes run both with and without it.
-  LoadOptions load;
-  std::vector<uint32_t> groups;  // empty: all
+// With `group`, only that one is checked; with an overlay, nodes run both with and without it.
+struct CheckOptions : NodeOptions {
   std::vector<uint32_t> tokens;  // empty: CheckTokens
   // The model to compare with; "" for all parts of the distribution together.
   std::string against;
@@ -48,7 +45,7 @@ struct CheckOptions {
   bool assembled = true;            // assemble each node below TMPDIR and compare it, too
   std::function<void(const CheckedNode&)> checked;  // called after each node; may be empty
   // Counts the tokens that have run on both sides of all nodes; may be empty.
-  std::function<void(uint64_t done, uint64_t total)> progress;
+  OnProgress progress;
 };
 
 struct CheckReport {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "libshard/base/files/source_tree.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "libshard/base/text/expert_ids.h"
 #include "libshard/format/gguf_metadata.h"
@@ -102,7 +103,7 @@ struct LoadOptions {
   ModelOptions model;  // --family, --config
   // Counts the bytes of the current step: reading for digests, then copying and decoding. May be
   // empty.
-  std::function<void(uint64_t done, uint64_t total)> progress;
+  OnProgress progress;
 };
 
 // Loads a distribution (GGUF or safetensors), an assembled node, a GGUF (file, split set,

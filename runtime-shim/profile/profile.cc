@@ -20,7 +20,7 @@ class Profiler {
            StatisticsCollector& collector)
       : options_(options), sessions_(sessions), collector_(collector), next_(sessions.size()) {}
 
-  Status Run(const ProfileText& text) {
+  Status Run(const TokenSession& text) {
     SHARD_CHECK(SelectFree());
     collector_.StartSession(text.name, text.bucket, options_.executor, options_.precision,
                             SessionDigest(text.tokens));
@@ -52,7 +52,7 @@ class Profiler {
 
  private:
   struct Open {
-    const ProfileText* text;
+    const TokenSession* text;
     std::vector<uint32_t> tokens;
   };
 
@@ -92,7 +92,7 @@ class Profiler {
   }
 
   // Continues the window in this slot, which was the last one.
-  Status Decode(const ProfileText& text, size_t slot) {
+  Status Decode(const TokenSession& text, size_t slot) {
     collector_.Select(slot);
     for (uint32_t i = 0; i < options_.generate; ++i) {
       if (options_.is_end && options_.is_end(next_[slot])) break;
@@ -116,10 +116,10 @@ class Profiler {
 
 }  // namespace
 
-Status ProfileTexts(std::span<const ProfileText> texts, const ProfileOptions& options,
+Status ProfileTexts(std::span<const TokenSession> texts, const ProfileOptions& options,
                     std::span<Session* const> sessions, StatisticsCollector& collector) {
   Profiler profiler(options, sessions, collector);
-  for (const ProfileText& text : texts) SHARD_CHECK(profiler.Run(text));
+  for (const TokenSession& text : texts) SHARD_CHECK(profiler.Run(text));
   return profiler.RunOpen();
 }
 

@@ -1,12 +1,22 @@
-// Cuts long texts into windows that fit the context and are run one after another.
+// The sessions of tokens that a model runs, and the windows into which long ones are cut to fit the
+// context, which are run one after another.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace moepack::runtime {
+
+// Tokens that belong together: a conversation, a document.
+struct TokenSession {
+  std::string name;    // unique among those that were read
+  std::string bucket;  // "code", "chat", ...; "" if not given
+  std::vector<uint32_t> tokens = {};
+  std::string file = {};  // that it was read from, without directories; "" for ids
+};
 
 struct Window {
   std::vector<uint32_t> tokens;

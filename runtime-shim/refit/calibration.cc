@@ -5,7 +5,6 @@
 
 #include "libshard/base/spread_order.h"
 #include "libshard/base/text/text.h"
-#include "runtime-shim/profile/windows.h"
 
 namespace moepack::runtime {
 namespace {
@@ -30,7 +29,7 @@ bool IsKeptBack(const BucketCount& bucket, uint32_t fold) {
 }
 
 // The tokens of a bucket's sessions if each gives at most `each`.
-uint64_t SumUpTo(std::span<const CalibrationSession> sessions, const std::vector<size_t>& places,
+uint64_t SumUpTo(std::span<const TokenSession> sessions, const std::vector<size_t>& places,
                  uint64_t each) {
   uint64_t sum = 0;
   for (const size_t place : places) sum += std::min<uint64_t>(sessions[place].tokens.size(), each);
@@ -39,7 +38,7 @@ uint64_t SumUpTo(std::span<const CalibrationSession> sessions, const std::vector
 
 // What each session may give: a share of the limit, or more where the sessions would then give less
 // than the limit.
-uint64_t MostOfEach(std::span<const CalibrationSession> sessions, const std::vector<size_t>& places,
+uint64_t MostOfEach(std::span<const TokenSession> sessions, const std::vector<size_t>& places,
                     uint64_t most) {
   // A token has to have another before it.
   uint64_t least = std::max<uint64_t>(most / kLeastSessionsTaken, 2), beyond = most + 2;
@@ -51,8 +50,8 @@ uint64_t MostOfEach(std::span<const CalibrationSession> sessions, const std::vec
 }
 
 // `places` are the sessions of a bucket.
-void TakeOfBucket(std::span<const CalibrationSession> sessions, std::vector<size_t> places,
-                  uint64_t most, std::vector<uint64_t>& taken) {
+void TakeOfBucket(std::span<const TokenSession> sessions, std::vector<size_t> places, uint64_t most,
+                  std::vector<uint64_t>& taken) {
   const uint64_t all = SumUpTo(sessions, places, UINT64_MAX);
   const uint64_t each = all <= most ? all : MostOfEach(sessions, places, most);
   std::sort(places.begin(), places.end(),
@@ -68,10 +67,10 @@ void TakeOfBucket(std::span<const CalibrationSession> sessions, std::vector<size
 
 // A part of a session: as few windows as hold it, all of one length, at equal distances.
 std::vector<Window> WindowsOfPart(std::span<const uint32_t> tokens, uint64_t taken,
-                                  const CalibrationOptions& options) {
-  const size_t count = (taken + options.context - 1) / options.context;
+                                  uint32_t context, std::optional<uint32_t> bos) {
+  const size_t count = (taken + context - 1) / context;
   const size_t length = taken / count;
-  const bool repeat = options.bos && tokens.front() == *options.bos;
+  const bool repeat = bos && tokens.front() == *bos;
   std::vector<Window> windows(count);
   for (size_t i = 0; i < count; ++i) {
     // In the middles of `count` equal stretches.
@@ -79,21 +78,20 @@ std::vector<Window> WindowsOfPart(std::span<const uint32_t> tokens, uint64_t tak
     const auto run = tokens.subspan(middle - length / 2, length);
     windows[i].tokens.assign(run.begin(), run.end());
     // As SplitWindows has it in front of each window.
-    if (repeat) windows[i].tokens.front() = *options.bos;
+    if (repeat) windows[i].tokens.front() = *bos;
   }
   return windows;
 }
 
 // The windows of what is taken of a session.
-std::vector<Window> WindowsOf(const CalibrationSession& session, uint64_t taken,
-                              const CalibrationOptions& options) {
+std::vector<Window> WindowsOf(const TokenSession& session, uint64_t taken, uint32_t context,
+                              std::optional<uint32_t> bos) {
   if (taken == 0) return {};
-  if (taken == session.tokens.size())
-    return SplitWindows(session.tokens, options.context, options.bos, false);
-  return WindowsOfPart(session.tokens, taken, options);
+  if (taken == session.tokens.size()) return SplitWindows(session.tokens, context, bos, false);
+  return WindowsOfPart(session.tokens, taken, context, bos);
 }
 
-std::map<std::string, BucketCount> CountBuckets(std::span<const CalibrationSession> sessions,
+std::map<std::string, BucketCount> CountBuckets(std::span<const TokenSession> sessions,
                                                 const std::vector<uint64_t>& taken,
                                                 Calibration& made) {
   std::map<std::string, BucketCount> counts;
@@ -116,7 +114,7 @@ std::map<std::string, BucketCount> CountBuckets(std::span<const CalibrationSessi
 
 }  // namespace
 
-std::vector<uint64_t> TokensTaken(std::span<const CalibrationSession> sessions, uint64_t most) {
+std::vector<uint64_t> TokensTaken(std::span<const TokenSession> sessions, uint64_t most) {
   std::map<std::string, std::vector<size_t>> buckets;
   for (size_t i = 0; i < sessions.size(); ++i) buckets[sessions[i].bucket].push_back(i);
   std::vector<uint64_t> taken(sessions.size());
@@ -125,17 +123,19 @@ std::vector<uint64_t> TokensTaken(std::span<const CalibrationSession> sessions, 
   return taken;
 }
 
-Result<Calibration> MakeCalibration(std::span<const CalibrationSession> sessions,
-                                    const CalibrationOptions& options) {
+Result<Calibration> MakeCalibration(std::span<const TokenSession> sessions,
+                                    const SessionWeights& weights, const RefitOptions& options,
+                                    std::optional<uint32_t> bos) {
   Calibration made;
+  made.weights = weights;
+  made.weights.resize(sessions.size());
   const std::vector<uint64_t> taken = TokensTaken(sessions, options.tokens);
   std::map<std::string, BucketCount> counts = CountBuckets(sessions, taken, made);
   made.taken.resize(sessions.size());
   for (size_t index = 0; index < sessions.size(); ++index) {
     BucketCount& count = counts[sessions[index].bucket];
     count.seen += taken[index] > 0;
-    made.weights.push_back(sessions[index].weights);
-    for (Window& window : WindowsOf(sessions[index], taken[index], options)) {
+    for (Window& window : WindowsOf(sessions[index], taken[index], options.context, bos)) {
       ++count.windows;
       made.taken[index] += window.tokens.size();
       made.windows.push_back({std::move(window.tokens), index, IsKeptBack(count, options.fold)});

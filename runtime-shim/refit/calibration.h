@@ -8,22 +8,14 @@
 #include <vector>
 
 #include "libshard/base/result.h"
+#include "runtime-shim/profile/windows.h"
+#include "runtime-shim/refit/refit_options.h"
 
 namespace moepack::runtime {
 
-struct CalibrationSession {
-  std::string name, bucket;
-  std::span<const uint32_t> tokens;
-  // The weight of its tokens' squared errors for each group; empty: 1 for all.
-  std::vector<float> weights;
-};
-
-struct CalibrationOptions {
-  uint32_t context = 512;  // tokens of a window
-  uint64_t tokens = 0;     // at most this many per bucket (TokensTaken); 0: all
-  uint32_t fold = 8;       // one in this many sessions, or windows, is held out; at least 2
-  std::optional<uint32_t> bos;
-};
+// For each session, the weight of its tokens' squared errors for each group; empty, as a whole or
+// of a session: 1 for all.
+using SessionWeights = std::vector<std::vector<float>>;
 
 struct CalibrationWindow {
   std::vector<uint32_t> tokens;
@@ -40,9 +32,9 @@ struct CalibrationBucket {
 
 struct Calibration {
   std::vector<CalibrationWindow> windows;
-  std::vector<CalibrationBucket> buckets;   // in the order of their first session
-  std::vector<uint64_t> taken;              // by session: its tokens that are in windows
-  std::vector<std::vector<float>> weights;  // by session and group, as CalibrationSession has them
+  std::vector<CalibrationBucket> buckets;  // in the order of their first session
+  std::vector<uint64_t> taken;             // by session: its tokens that are in windows
+  SessionWeights weights;                  // of every session
   uint64_t tokens = 0;
 
   // The weight of a window's tokens for a group.
@@ -56,13 +48,14 @@ struct Calibration {
 // sessions are taken that are spread evenly over the bucket, in the order of their names
 // (SpreadOrder), so that it is the same whatever the order of the files. No session gives more than
 // an eighth of the limit as long as the others have enough: of a longer one a part is taken.
-std::vector<uint64_t> TokensTaken(std::span<const CalibrationSession> sessions, uint64_t most);
+std::vector<uint64_t> TokensTaken(std::span<const TokenSession> sessions, uint64_t most);
 
 // Cuts what is taken of the sessions into windows (SplitWindows); a part of a session is windows
 // that are spread evenly over it. In a bucket with at least `fold` sessions every fold-th session
 // is held out, and in others every fold-th window; in a text with fewer windows than that, the last
 // one. kInvalidArgument for fewer than two windows.
-Result<Calibration> MakeCalibration(std::span<const CalibrationSession> sessions,
-                                    const CalibrationOptions& options);
+Result<Calibration> MakeCalibration(std::span<const TokenSession> sessions,
+                                    const SessionWeights& weights, const RefitOptions& options,
+                                    std::optional<uint32_t> bos);
 
 }  // namespace moepack::runtime

@@ -29,10 +29,10 @@ struct LayerShape {
   // Gate, up and down.
   double expert() const { return 3 * hidden * width; }  // multiplications per token
   // Of an expert, if all are chosen equally often; and those with which it scores neurons: every
-  // n-th (neuron_scores.cc).
+  // n-th (refill.cc).
   double own_tokens() const { return tokens * chosen / kept; }
   double scored() const {
-    const double wanted = static_cast<double>(RefillOptions().scored_tokens);
+    const double wanted = static_cast<double>(kScoredTokens);
     return own_tokens() / std::max(1.0, std::floor(own_tokens() / wanted));
   }
 };
@@ -53,7 +53,7 @@ double RidgeProducts(const LayerShape& shape, bool joint, uint32_t sweeps) {
 }
 
 // With tokens spread evenly over the experts; every n-th of an expert's counts in the scores, so
-// that there are about `scored_tokens` (neuron_scores.cc).
+// that there are about kScoredTokens (refill.cc).
 double RefillProducts(const LayerShape& shape) {
   // The own neurons and, by default, as many that join.
   const double joined = 2 * shape.width;
@@ -226,7 +226,7 @@ RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOpt
       const uint64_t kept = Eligible(plan, group, layer).size();
       estimate.tokens_needed =
           std::max(estimate.tokens_needed, kTokensPerNeuron * width * kept / chosen);
-      const bool joint = RidgeIsJoint(kept, width, tokens * chosen, options.memory / 4);
+      const bool joint = RidgeIsJoint(kept, width, tokens * chosen, options.matrix_memory());
       estimate.joint = estimate.joint && joint;
       const LayerShape shape = {static_cast<double>(tokens),
                                 static_cast<double>(hidden),
@@ -236,7 +236,7 @@ RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOpt
                                 static_cast<double>(count),
                                 !device.trunk().layers[layer].selection_bias.empty()};
       for (const std::string& step : options.steps) {
-        const uint64_t memory = options.memory / 4;
+        const uint64_t memory = options.matrix_memory();
         const uint64_t bytes = step == kRidgeStep    ? RidgeBytes(shape, joint, memory)
                                : step == kRefillStep ? RefillBytes(shape, options.pool)
                                : step == kTuneStep   ? TuneBytes(shape, stream, memory)

@@ -9,9 +9,6 @@
 namespace moepack::runtime {
 namespace {
 
-// The share of a refit's memory for matrices; rows take half (refit.cc).
-constexpr uint64_t kShareOfMatrices = 4;
-
 class LayerRefitter {
  public:
   LayerRefitter(Products& products, const RefitOptions& options, const NeuronSource& source,
@@ -112,11 +109,9 @@ class LayerRefitter {
 
   // Returns how many neurons moved.
   Result<uint64_t> Take(const std::string& step) {
-    const uint64_t memory = options_.memory / kShareOfMatrices;
     RouterOptions router;
-    router.memory = memory;
-    if (step == kRefillStep)
-      return RefillExperts(products_, {options_.lambda, options_.pool}, source_, node_);
+    router.memory = options_.matrix_memory();
+    if (step == kRefillStep) return RefillExperts(products_, options_, source_, node_);
     if (step == kTuneStep) {
       TuneOptions tune;
       tune.updates = options_.updates;
@@ -125,7 +120,7 @@ class LayerRefitter {
     } else if (step == kRouterStep) {
       SHARD_CHECK(FitRouter(products_, router, node_));
     } else {
-      SHARD_CHECK(RidgeDown(products_, {options_.lambda, options_.sweeps, memory}, node_));
+      SHARD_CHECK(RidgeDown(products_, options_, node_));
     }
     return uint64_t{0};
   }

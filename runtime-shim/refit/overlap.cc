@@ -21,16 +21,16 @@ std::vector<uint64_t> RunsOf(std::span<const uint32_t> tokens) {
 
 }  // namespace
 
-std::vector<Overlap> FindOverlaps(std::span<const CalibrationSession> calibration,
-                                  std::span<const CalibrationSession> held_out) {
+std::vector<Overlap> FindOverlaps(std::span<const TokenSession> calibration,
+                                  std::span<const TokenSession> held_out) {
   std::vector<uint64_t> known;
-  for (const CalibrationSession& session : calibration) {
+  for (const TokenSession& session : calibration) {
     const std::vector<uint64_t> runs = RunsOf(session.tokens);
     known.insert(known.end(), runs.begin(), runs.end());
   }
   std::sort(known.begin(), known.end());
   std::vector<Overlap> overlaps;
-  for (const CalibrationSession& session : held_out) {
+  for (const TokenSession& session : held_out) {
     const std::vector<uint64_t> runs = RunsOf(session.tokens);
     const auto shared = std::count_if(runs.begin(), runs.end(), [&](uint64_t run) {
       return std::binary_search(known.begin(), known.end(), run);

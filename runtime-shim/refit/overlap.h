@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "libshard/base/result.h"
-#include "runtime-shim/refit/calibration.h"
+#include "runtime-shim/profile/windows.h"
 
 namespace moepack::runtime {
 
@@ -22,8 +22,8 @@ struct Overlap {
 };
 
 // One entry for each held-out session that shares anything, in their order.
-std::vector<Overlap> FindOverlaps(std::span<const CalibrationSession> calibration,
-                                  std::span<const CalibrationSession> held_out);
+std::vector<Overlap> FindOverlaps(std::span<const TokenSession> calibration,
+                                  std::span<const TokenSession> held_out);
 // kInvalidArgument, naming the first, if a session shares more than kMostOverlap.
 Status CheckOverlaps(std::span<const Overlap> overlaps);
 

@@ -17,6 +17,7 @@
 
 #include "libshard/base/result.h"
 #include "runtime-shim/refit/node_layer.h"
+#include "runtime-shim/refit/refit_options.h"
 
 namespace moepack::runtime {
 
@@ -28,15 +29,12 @@ struct NeuronSource {
   std::span<const ExpertSet> sets;
 };
 
-struct RefillOptions {
-  double lambda = 0.01;
-  uint64_t pool = 0;              // neurons that join; 0: as many as the expert has
-  uint64_t scored_tokens = 2500;  // about this many of an expert's tokens determine the scores
-};
+// About this many of an expert's tokens determine the scores.
+inline constexpr uint64_t kScoredTokens = 2500;
 
 // REQUIRES: routes and outputs match the experts. Leaves new experts; RunNode computes their
 // outputs. Returns how many neurons moved. Errors are those of RidgeDown.
-Result<uint64_t> RefillExperts(Products& products, const RefillOptions& options,
+Result<uint64_t> RefillExperts(Products& products, const RefitOptions& options,
                                const NeuronSource& source, NodeLayer& node);
 
 }  // namespace moepack::runtime

@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "libshard/plan/plan.h"
 #include "libshard/refit/refit_store.h"
@@ -29,17 +30,18 @@ namespace moepack::runtime {
 struct RefitInput {
   const Model& model;  // with every expert of every layer
   const Plan& plan;    // of that model
-  std::span<const CalibrationSession> sessions;
+  std::span<const TokenSession> sessions;
   std::optional<uint32_t> bos;
   // The moments of the executor that the model was loaded on, with the model's weights: they add
   // the trunk to the importance matrix, measured on the streams of all nodes. Null: it has only the
   // experts.
   SecondMoments* moments = nullptr;
+  SessionWeights weights = {};
 };
 
 // Called as a refit progresses. Both may be empty.
 struct RefitEvents {
-  std::function<void(uint64_t done, uint64_t total)> progress;  // tokens times passes over them
+  OnProgress progress;  // tokens times passes over them
   // After each group of a layer; `again` if the layer was already in the store.
   std::function<void(const LayerOutcome& outcome, bool again)> refitted;
 };

@@ -41,6 +41,9 @@ struct RefitOptions {
   // The following options do not affect the values.
   std::string scratch = "";  // directory for what does not fit in memory
   uint32_t jobs = 0;         // threads of the host; 0: one per core
+
+  // The share of `memory` for matrices; rows take half (refit.cc).
+  uint64_t matrix_memory() const { return memory / 4; }
 };
 
 // kInvalidArgument for a step that does not exist, or if there are none. `where` starts the

@@ -156,7 +156,7 @@ class TurnRidge {
         fit_(TokensOfExperts(node, true)),
         places_(ChangingExperts(node, fit_)) {}
 
-  Status Run(const RidgeOptions& options) {
+  Status Run(const RefitOptions& options) {
     SHARD_CHECK(MakeFactors(options));
     if (!active_) return Ok();
     const size_t one = node_.experts.width * node_.experts.hidden;
@@ -188,9 +188,10 @@ class TurnRidge {
   }
 
   // Sets r, and the factors of the first experts, as many as are held.
-  Status MakeFactors(const RidgeOptions& options) {
+  Status MakeFactors(const RefitOptions& options) {
     const size_t width = node_.experts.width;
-    const uint64_t held = FactorsHeld(places_.size(), width, node_.experts.hidden, options.memory);
+    const uint64_t held =
+        FactorsHeld(places_.size(), width, node_.experts.hidden, options.matrix_memory());
     double mean = 0;
     for (const size_t place : places_) {
       SHARD_CHECK(CheckInterrupt());
@@ -291,9 +292,9 @@ uint64_t FactorsHeld(uint64_t experts, uint64_t width, uint64_t hidden, uint64_t
   return memory > changes ? std::min(experts, (memory - changes) / one) : 0;
 }
 
-Status RidgeDown(Products& products, const RidgeOptions& options, NodeLayer& node) {
+Status RidgeDown(Products& products, const RefitOptions& options, NodeLayer& node) {
   const uint64_t experts = node.experts.expert_ids.size();
-  if (RidgeIsJoint(experts, node.experts.width, ChosenTokens(node), options.memory))
+  if (RidgeIsJoint(experts, node.experts.width, ChosenTokens(node), options.matrix_memory()))
     return JointRidge(products, node).Run(options.lambda);
   return TurnRidge(products, node).Run(options);
 }

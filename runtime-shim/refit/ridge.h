@@ -15,22 +15,18 @@
 
 #include "libshard/base/result.h"
 #include "runtime-shim/refit/node_layer.h"
+#include "runtime-shim/refit/refit_options.h"
 
 namespace moepack::runtime {
 
-struct RidgeOptions {
-  double lambda = 0.01;
-  uint32_t sweeps = 3;
-  // Bytes for the normal matrix of all experts together and their activations. With less, each
-  // expert has one of its own, and the experts take turns (Gauss-Seidel), `sweeps` times. Then the
-  // factors of these matrices take what the changes of the projections leave of it.
-  uint64_t memory = UINT64_MAX;
-};
-
-// REQUIRES: routes and outputs match the experts. Leaves new projections and, if the experts took
-// turns, their outputs; otherwise RunNode computes them. kInvalidArgument for a matrix that is not
-// positive definite, which requires a lambda of 0 or values that are not finite.
-Status RidgeDown(Products& products, const RidgeOptions& options, NodeLayer& node);
+// The memory for matrices has to hold the normal matrix of all experts together and their
+// activations. With less, each expert has one of its own, and the experts take turns
+// (Gauss-Seidel), `sweeps` times. Then the factors of these matrices take what the changes of the
+// projections leave of it. REQUIRES: routes and outputs match the experts. Leaves new projections
+// and, if the experts took turns, their outputs; otherwise RunNode computes them. kInvalidArgument
+// for a matrix that is not positive definite, which requires a lambda of 0 or values that are not
+// finite.
+Status RidgeDown(Products& products, const RefitOptions& options, NodeLayer& node);
 
 // Whether RidgeDown solves for all experts together.
 bool RidgeIsJoint(uint64_t experts, uint64_t width, uint64_t chosen_tokens, uint64_t memory);

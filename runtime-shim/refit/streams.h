@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "runtime-shim/refit/calibration.h"
 #include "runtime-shim/refit/row_store.h"
@@ -32,7 +33,7 @@ class Streams {
                               uint64_t memory, RowRoom& room);
 
   // Calls `ran` with the number of tokens that ran. May be empty.
-  void WatchTokens(std::function<void(uint64_t tokens)> ran) { ran_ = std::move(ran); }
+  void WatchTokens(PieceDone ran) { ran_ = std::move(ran); }
 
   // Begins a layer.
   Status Open(uint32_t layer);
@@ -79,7 +80,7 @@ class Streams {
   LayerPass::Room room_;
   std::vector<LayerPass> pass_;  // of the current layer: one, or none at first
   std::vector<float> squares_;
-  std::function<void(uint64_t tokens)> ran_;
+  PieceDone ran_;
 };
 
 }  // namespace moepack::runtime

@@ -8,16 +8,21 @@
 
 namespace moepack::runtime {
 
+LoadOptions NodeOptions::loading() const {
+  LoadOptions loading = load;
+  loading.groups.clear();
+  if (group) loading.groups.push_back(*group);
+  if (loading.jobs == 0) loading.jobs = device.threads;
+  return loading;
+}
+
 Result<std::unique_ptr<Node>> Node::Open(const std::string& source, const NodeOptions& options) {
   std::unique_ptr<Node> node(new Node);
-  LoadOptions load = options.load;
-  load.groups.clear();
-  if (options.group) load.groups.push_back(*options.group);
   // The executor is opened first, because that costs nothing, and nobody wants to read a large
   // model only to learn that there is no device.
   SHARD_TRY(node->executor_, OpenExecutor(options.executor, options.device));
-  SHARD_TRY(std::shared_ptr<const Weights> weights, LoadWeights(source, load));
-  node->eligible_ = EligibleExperts(*weights, options.group, load.overlay);
+  SHARD_TRY(std::shared_ptr<const Weights> weights, LoadWeights(source, options.loading()));
+  node->eligible_ = EligibleExperts(*weights, options.group, options.load.overlay);
   node->tokenizer_ = OpenTokenizer(*weights);
   SHARD_TRY(node->model_, Model::Load(std::move(weights), *node->executor_));
   return node;

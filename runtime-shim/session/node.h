@@ -17,6 +17,7 @@
 
 namespace moepack::runtime {
 
+// What is loaded, and where it runs.
 struct NodeOptions {
   std::string executor = "cpu";
   ExecutorOptions device;
@@ -24,6 +25,9 @@ struct NodeOptions {
   // loaded and nothing is masked.
   std::optional<uint32_t> group;
   LoadOptions load;  // `groups` is set from `group`
+
+  // `load` as it is meant: its jobs, unless given, are as many threads as compute.
+  LoadOptions loading() const;
 };
 
 // Only one thread at a time may use a node and its generations. Several nodes may run side by side.

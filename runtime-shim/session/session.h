@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "libshard/base/text/expert_ids.h"
 #include "libshard/graph/model_spec.h"
@@ -70,7 +71,7 @@ struct SessionOptions {
   // session of a model decides, until one with a larger batch does.
   uint64_t logit_bytes = 64u << 20;
   // Called after each batch with its number of tokens. May be empty.
-  std::function<void(size_t tokens)> fed = {};
+  PieceDone fed = {};
   // Called by FeedTogether after each layer, with the tokens of the pass in proportion to the
   // layers that have run. May be empty.
   std::function<void(double tokens)> ran = {};

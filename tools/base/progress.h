@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "libshard/base/progress.h"
+
 namespace moepack::cli {
 
 // What is counted: "1.2 GB of 2.6 GB  812 MB/s", "1,200 of 2,600 tokens  95 tokens/s".
@@ -24,6 +26,10 @@ class Progress {
   // Cheap to call often: draws at most ten times a second. Only for one thread at a time. If `done`
   // decreases or is 0, another step begins, and its rate is measured from there.
   void Update(uint64_t done, uint64_t total);
+  // Calls Update; for the options of libraries. Borrows the line.
+  OnProgress Shows() {
+    return [this](uint64_t done, uint64_t total) { Update(done, total); };
+  }
   // Removes the line, so that something else can be printed; the next Update draws it again.
   void Clear();
   // Since construction.

@@ -14,7 +14,6 @@
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
-#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
@@ -79,7 +78,7 @@ Result<Timed<manifest::AssembleReport>> AssembleWithProgress(const Arguments& ar
   manifest::AssembleOptions options = arguments.assemble;
   options.overlay = arguments.overlay.version;
   options.with_overlay = !arguments.overlay.none;
-  options.pack.progress = ShowPacking(progress);
+  options.pack.progress = progress.Shows();
   SHARD_TRY(manifest::AssembleReport report,
             manifest::AssembleNode(arguments.distribution, arguments.out, options));
   return Timed<manifest::AssembleReport>{std::move(report), progress.seconds()};

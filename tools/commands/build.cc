@@ -157,9 +157,9 @@ Result<std::string> RefitFirst(const Arguments& arguments, const MoeModel& model
   RuntimeArguments runtime;
   runtime.source = arguments.source.source;
   runtime.load.model = arguments.source.model;
-  runtime.jobs = static_cast<uint32_t>(job.write.pack.jobs);
+  runtime.load.jobs = static_cast<uint32_t>(job.write.pack.jobs);
   RefitArguments refitting = arguments.refitting;
-  refitting.options.jobs = runtime.jobs;
+  refitting.options.jobs = runtime.load.jobs;
   SHARD_TRY(const RefitModelLoad source, LoadForRefit(runtime));
   SHARD_CHECK(RunRefit(
       {source.loaded, job.plan, model.Version(""), refitting, store, source.moments.get()}));

@@ -19,39 +19,19 @@ namespace moepack::cli {
 namespace check_command {
 namespace {
 
-struct Arguments : RuntimeArguments {
-  std::optional<uint32_t> group;
-  std::string tokens, against;
-  std::optional<double> tolerance;
-  bool no_assembled = false;
+struct Arguments {
+  std::string source, tokens;
+  runtime::CheckOptions check;
   ReportArguments report;
 };
 
-Result<runtime::CheckOptions> OptionsOf(const Arguments& arguments) {
-  runtime::CheckOptions options;
-  options.executor = arguments.executor;
-  options.device = arguments.device;
-  options.load = arguments.load;
-  options.load.overlay = !arguments.no_overlay;
-  options.load.verify = !arguments.no_verify;
-  options.load.jobs = arguments.load_jobs();
-  options.against = arguments.against;
-  if (arguments.group) options.groups.push_back(*arguments.group);
-  options.tolerance = arguments.tolerance;
-  if (!arguments.tokens.empty()) {
-    SHARD_TRY(options.tokens, ReadTokenIds("--tokens", arguments.tokens));
-  }
-  options.assembled = !arguments.no_assembled;
-  return options;
-}
-
 // Prints each node when it is done, if the report is text.
-Result<runtime::CheckReport> CheckWithProgress(const Arguments& arguments,
-                                               runtime::CheckOptions options) {
+Result<runtime::CheckReport> CheckWithProgress(Arguments& arguments) {
+  runtime::CheckOptions& options = arguments.check;
   Status written = Ok();
   Progress loading("loading"), checking("checking", ProgressUnit::kTokens);
-  options.load.progress = [&](uint64_t done, uint64_t total) { loading.Update(done, total); };
-  options.progress = [&](uint64_t done, uint64_t total) { checking.Update(done, total); };
+  options.load.progress = loading.Shows();
+  options.progress = checking.Shows();
   options.checked = [&](const runtime::CheckedNode& node) {
     loading.Clear();
     checking.Clear();
@@ -66,7 +46,7 @@ Result<runtime::CheckReport> CheckWithProgress(const Arguments& arguments,
 Status WriteReport(const Arguments& arguments, const runtime::CheckReport& report) {
   switch (arguments.report.kind()) {
     case ReportFormat::kJson:
-      return WriteJsonResult(CheckJson(arguments.source, arguments.against, report));
+      return WriteJsonResult(CheckJson(arguments.source, arguments.check.against, report));
     case ReportFormat::kGithub:
       return WriteResult(GithubText(CheckCi(arguments.source, report)));
     case ReportFormat::kJunit:
@@ -77,11 +57,13 @@ Status WriteReport(const Arguments& arguments, const runtime::CheckReport& repor
   return WriteResult(CheckSummary(report));
 }
 
-Result<int> Run(const Arguments& arguments) {
+Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
-  SHARD_CHECK(CheckRuntimeOptions(arguments, arguments.against));
-  SHARD_TRY(runtime::CheckOptions options, OptionsOf(arguments));
-  SHARD_TRY(const runtime::CheckReport report, CheckWithProgress(arguments, std::move(options)));
+  SHARD_CHECK(CheckRuntimeOptions(arguments.source, arguments.check, arguments.check.against));
+  if (!arguments.tokens.empty()) {
+    SHARD_TRY(arguments.check.tokens, ReadTokenIds("--tokens", arguments.tokens));
+  }
+  SHARD_TRY(const runtime::CheckReport report, CheckWithProgress(arguments));
   PrintNotes(report.notes);
   SHARD_CHECK(WriteReport(arguments, report));
   return report.failures() == 0 ? kExitDone : kExitMismatch;
@@ -89,10 +71,11 @@ Result<int> Run(const Arguments& arguments) {
 
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  AddRuntimeSource(app, "DIST", "The directory of a distribution.", *arguments);
-  AddGroup(app, "Check only the nodes of this expert group.", arguments->group);
+  runtime::CheckOptions& options = arguments->check;
+  AddRuntimeSource(app, "DIST", "The directory of a distribution.", arguments->source, options);
+  AddGroup(app, "Check only the nodes of this expert group.", options.group);
   StartSection(app, "Checks");
-  app.add_option("--against", arguments->against,
+  app.add_option("--against", options.against,
                  "Compare with this model instead of the distribution's own parts, all loaded: the "
                  "source of a distribution that was not quantized.")
       ->type_name("SRC");
@@ -102,15 +85,15 @@ std::function<Result<int>()> Bind(CLI::App& app) {
          "ids spread over the vocabulary.")
       ->type_name("IDS|FILE");
   app.add_option(
-         "--tolerance", arguments->tolerance,
+         "--tolerance", options.tolerance,
          "How far logits may differ, as a share of the largest logit. With 0 every bit must "
          "be the same. Default: 0 on cpu, 1e-4 on other executors.")
       ->type_name("X")
       ->check(AsTolerance());
-  app.add_flag("--no-assembled", arguments->no_assembled,
+  app.add_flag("!--no-assembled", options.assembled,
                "Do not also assemble each node, in a directory for temporary files, and compare "
                "it.");
-  AddExecutor(app, *arguments);
+  AddExecutor(app, options);
   AddReportFormat(app, arguments->report);
   return [arguments] { return Run(*arguments); };
 }

@@ -3,13 +3,18 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 
 #include "libshard/base/files/descriptor.h"
+#include "libshard/base/result.h"
 #include "libshard/base/text/text.h"
 #include "libshard/stats/session_digest.h"
 #include "manifest/document/describe_model.h"
 #include "manifest/document/made_from.h"
 #include "manifest/document/manifest.h"
+#include "manifest/document/quality.h"
+#include "manifest/write/output_path.h"
+#include "manifest/write/record_quality.h"
 #include "runtime-shim/eval/participants.h"
 #include "runtime-shim/eval/quality.h"
 #include "runtime-shim/model/bos_token.h"
@@ -20,7 +25,6 @@
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
-#include "tools/commands/eval_record.h"
 #include "tools/options/options.h"
 #include "tools/options/runtime_options.h"
 #include "tools/options/session_texts.h"
@@ -30,6 +34,60 @@
 namespace moepack::cli {
 namespace eval_command {
 namespace {
+
+// ---- --record
+
+// What `--record` needs to know before the evaluation begins; no value without the flag.
+// kInvalidArgument if the source is not a distribution, or is evaluated with an overlay other than
+// its own.
+Result<std::optional<std::string>> BeginRecording(bool record, const RuntimeArguments& arguments) {
+  if (!record) return std::optional<std::string>();
+  SHARD_TRY(const bool distribution,
+            moepack::IsThere(fs::path(arguments.source) / manifest::kManifestFile));
+  if (!distribution) {
+    return Error{
+        Code::kInvalidArgument,
+        Cat("--record needs a distribution, and ", Quoted(arguments.source), " is not one"),
+        "--record writes into distribution.json: give the directory that has one"};
+  }
+  if (!arguments.load.overlay || !arguments.load.overlay_version.empty()) {
+    return Error{Code::kInvalidArgument,
+                 "--record cannot be combined with --overlay or --no-overlay: it records the "
+                 "distribution as nodes get it",
+                 "leave out --overlay and --no-overlay"};
+  }
+  // Taken before the evaluation, which may last hours, and compared after it.
+  SHARD_TRY(std::string digest, manifest::ManifestFileDigest(arguments.source));
+  return std::optional(std::move(digest));
+}
+
+// Writes the record and says on stderr what changed. `begun` is what BeginRecording returned.
+Status FinishRecording(const std::string& distribution, const std::string& begun,
+                       const manifest::QualityRecord& quality) {
+  SHARD_TRY(const manifest::RecordReport report,
+            manifest::RecordQuality(distribution, quality, begun));
+  if (!report.changed) {
+    PrintMessage(Cat("this result is recorded in ", moepack::Shown(distribution),
+                     "/distribution.json already"));
+    return Ok();
+  }
+  const manifest::UpdatedReadme& readme = report.readme;
+  PrintMessage(Cat("recorded in ", moepack::Shown(distribution), "/distribution.json",
+                   readme.text ? " and README.md" : "", "; sha256:", report.digest_before,
+                   " is now sha256:", report.digest,
+                   readme.text && readme.edited ? "; your own text in README.md is kept" : ""));
+  if (!readme.shows_changes)
+    PrintWarnings({manifest::StaleReadmeWarning(Cat(distribution, "/", manifest::kReadmeFile))});
+  if (report.is_signed) PrintWarnings({manifest::StaleSignatureWarning(distribution)});
+  if (report.pulled) {
+    PrintWarnings({Cat(distribution,
+                       " was pulled: signatures are of what it was before, so publish and sign it "
+                       "again")});
+  }
+  return Ok();
+}
+
+// ----
 
 using runtime::EvalInput;
 using runtime::EvalOptions;
@@ -134,22 +192,10 @@ Result<std::vector<runtime::Gate>> ParseGates(const Arguments& arguments) {
   return gates;
 }
 
-Result<std::vector<runtime::EvalTokens>> ReadTokens(const Arguments& arguments,
-                                                    const LoadedModel& loaded) {
-  SHARD_TRY(std::vector<TokenSession> sessions,
-            ReadSessions(arguments.texts, loaded.model->vocabulary(), TokenizeAs(loaded.weights)));
-  std::vector<runtime::EvalTokens> tokens;
-  for (TokenSession& session : sessions) {
-    tokens.push_back(
-        {std::move(session.name), std::move(session.bucket), std::move(session.tokens)});
-  }
-  return tokens;
-}
-
 // Whether the texts are text that the distribution was made from, said before the work begins; no
 // value for anything but a distribution.
-Result<std::optional<manifest::MadeFrom>> CheckHeldOut(
-    const Arguments& arguments, std::span<const runtime::EvalTokens> tokens) {
+Result<std::optional<manifest::MadeFrom>> CheckHeldOut(const Arguments& arguments,
+                                                       std::span<const TokenSession> tokens) {
   std::optional<manifest::MadeFrom> made_from;
   const std::string& source = arguments.runtime.source;
   SHARD_TRY(const bool distribution, moepack::IsThere(fs::path(source) / manifest::kManifestFile));
@@ -166,7 +212,7 @@ Result<std::optional<manifest::MadeFrom>> CheckHeldOut(
 
 // Adds what only the models know to a record.
 void Describe(const Arguments& arguments, const Models& models,
-              std::span<const runtime::EvalTokens> tokens, manifest::QualityRecord& record) {
+              std::span<const TokenSession> tokens, manifest::QualityRecord& record) {
   record.tool_version = manifest::ToolVersion();
   record.executor = models.own.executor->name();
   record.precision = runtime::PrecisionOf(*models.own.weights);
@@ -181,7 +227,9 @@ Status RunEvaluation(const Arguments& arguments, const Models& models, EvalRepor
   SHARD_CHECK(runtime::FitEvaluation(*models.own.model, GroupsOf(models.own),
                                      against ? against->model.get() : nullptr,
                                      RunMemory(arguments.runtime, arguments.memory), options));
-  SHARD_TRY(const std::vector<runtime::EvalTokens> tokens, ReadTokens(arguments, models.own));
+  SHARD_TRY(const std::vector<TokenSession> tokens,
+            ReadSessions(arguments.texts, models.own.model->vocabulary(),
+                         TokenizeAs(models.own.weights)));
   SHARD_TRY(const auto made_from, CheckHeldOut(arguments, tokens));
   const EvalInput input = MakeInput(models.own, against, options);
   if (!input.full && !input.reference)
@@ -252,11 +300,10 @@ Status CheckRace(const Arguments& arguments) {
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
   SHARD_TRY(const std::vector<runtime::Gate> gates, ParseGates(arguments));
-  if (arguments.runtime.context > 0) arguments.eval.context = arguments.runtime.context;
   if (arguments.eval.generate >= arguments.eval.context)
     return Error{Code::kInvalidArgument,
                  Cat("--generate must be less than the context (", arguments.eval.context, ")")};
-  SHARD_CHECK(CheckRuntimeOptions(arguments.runtime, arguments.against));
+  SHARD_CHECK(CheckRuntimeOptions(arguments.runtime.source, arguments.runtime, arguments.against));
   SHARD_CHECK(CheckRace(arguments));
   SHARD_TRY(const auto begun, BeginRecording(arguments.record, arguments.runtime));
   SHARD_TRY(const Models models, LoadModels(arguments));
@@ -313,10 +360,10 @@ void AddEvalOptions(CLI::App& app, Arguments& arguments) {
 
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  AddRuntimeSource(app, "SRC", kAnySource, arguments->runtime);
+  AddRuntimeSource(app, "SRC", kAnySource, arguments->runtime.source, arguments->runtime);
   AddTexts(app, arguments->texts);
   AddEvalOptions(app, *arguments);
-  AddContext(app, "Longer sessions are scored in windows. Default: 512.", arguments->runtime);
+  AddContext(app, "Longer sessions are scored in windows. Default: 512.", arguments->eval.context);
   AddExecutor(app, arguments->runtime);
   AddRunMemory(app, arguments->memory);
   AddReportFormat(app, arguments->report);

@@ -12,7 +12,6 @@
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
-#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
@@ -77,7 +76,7 @@ Result<Timed<manifest::JoinReport>> JoinWithProgress(const Arguments& arguments)
   Progress progress("joining");
   manifest::JoinOptions options = arguments.join;
   options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
-  options.pack.progress = ShowPacking(progress);
+  options.pack.progress = progress.Shows();
   SHARD_TRY(manifest::JoinReport report,
             manifest::JoinDistributions(arguments.distributions, arguments.out, options));
   return Timed<manifest::JoinReport>{std::move(report), progress.seconds()};
@@ -125,7 +124,7 @@ Result<int> RunTasks(const Arguments& arguments, const std::vector<std::string>&
   }
   Progress progress("joining");
   manifest::JoinOptions options = arguments.join;
-  options.pack.progress = ShowPacking(progress);
+  options.pack.progress = progress.Shows();
   SHARD_TRY(const manifest::TaskJoinReport report,
             manifest::JoinTasks(tasks, arguments.out, options));
   PrintWarnings(report.warnings);

@@ -1,15 +1,26 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 #include <span>
+#include <string>
+#include <vector>
 
+#include "libshard/base/text/expert_ids.h"
+#include "libshard/base/text/json.h"
 #include "libshard/base/text/quote.h"
+#include "libshard/base/text/regex.h"
 #include "libshard/base/text/text.h"
+#include "libshard/check/finding.h"
 #include "libshard/check/model_check.h"
 #include "libshard/check/promised_model.h"
 #include "libshard/convert/gguf_model.h"
+#include "libshard/model/model.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"
@@ -18,13 +29,152 @@
 #include "tools/options/options.h"
 #include "tools/options/quantize_options.h"
 #include "tools/options/source.h"
-#include "tools/options/tensor_filter.h"
 #include "tools/reports/planning/model_summary.h"
-#include "tools/reports/runs/check_report.h"
 
 namespace moepack::cli {
 namespace list_tensors_command {
 namespace {
+
+// ---- Which tensors are shown
+
+struct FilterArguments {
+  std::vector<std::string> parts;  // names of moepack::Part
+  std::string layers, expert_ids;  // "0-3,7"
+  std::string regex;
+};
+
+// A tensor must pass every given filter.
+class TensorFilter {
+ public:
+  // kInvalidArgument names the option at fault.
+  static Result<TensorFilter> Make(const FilterArguments& arguments);
+
+  // A packed tensor holds all experts of its layer, so any id below their number accepts it.
+  // kInvalidArgument for an expression that takes too long.
+  Result<bool> Accepts(const MoeModel& model, const ModelTensor& tensor) const;
+
+  // The requested layers that contain no tensor of the model.
+  ExpertIds MissingLayers(const MoeModel& model) const;
+  // The requested experts that no layer has.
+  ExpertIds MissingExperts(const MoeModel& model) const;
+
+ private:
+  Result<bool> AcceptsName(const std::string& name) const;
+  bool AcceptsExpert(const MoeModel& model, const ModelTensor& tensor) const;
+
+  std::vector<std::string> parts_;
+  std::optional<ExpertIds> layers_, expert_ids_;
+  std::optional<Regex> regex_;
+};
+
+constexpr uint32_t kMaxId = 1u << 20;
+
+Result<std::optional<ExpertIds>> ParseRange(const char* option, const std::string& text) {
+  if (text.empty()) return std::optional<ExpertIds>();
+  auto ids = ParseIds(option, text, kMaxId);
+  if (!ids) return Error{Code::kInvalidArgument, ids.error().message, "try 0-3,7"};
+  return std::optional(std::move(ids).value());
+}
+
+Result<TensorFilter> TensorFilter::Make(const FilterArguments& arguments) {
+  TensorFilter filter;
+  filter.parts_ = arguments.parts;
+  SHARD_TRY(filter.layers_, ParseRange("--layer", arguments.layers));
+  SHARD_TRY(filter.expert_ids_, ParseRange("--expert", arguments.expert_ids));
+  if (arguments.regex.empty()) return filter;
+  auto regex = Regex::Compile(arguments.regex);
+  if (!regex) return std::move(regex).error().Within("--regex");
+  filter.regex_ = *std::move(regex);
+  return filter;
+}
+
+Result<bool> TensorFilter::Accepts(const MoeModel& model, const ModelTensor& tensor) const {
+  if (!parts_.empty() &&
+      std::find(parts_.begin(), parts_.end(), PartName(tensor.part)) == parts_.end())
+    return false;
+  if (layers_ && (!tensor.layer || !Contains(*layers_, *tensor.layer))) return false;
+  if (expert_ids_ && !AcceptsExpert(model, tensor)) return false;
+  return AcceptsName(model.entry(tensor).name);
+}
+
+Result<bool> TensorFilter::AcceptsName(const std::string& name) const {
+  if (!regex_) return true;
+  Result<bool> found = regex_->Search(name);
+  if (!found) return std::move(found).error().Within("--regex");
+  return found;
+}
+
+ExpertIds TensorFilter::MissingLayers(const MoeModel& model) const {
+  if (!layers_) return {};
+  std::set<uint32_t> layers;
+  for (const ModelTensor& tensor : model.tensors()) {
+    if (tensor.layer) layers.insert(*tensor.layer);
+  }
+  ExpertIds missing;
+  std::set_difference(layers_->begin(), layers_->end(), layers.begin(), layers.end(),
+                      std::back_inserter(missing));
+  return missing;
+}
+
+ExpertIds TensorFilter::MissingExperts(const MoeModel& model) const {
+  if (!expert_ids_) return {};
+  ExpertIds missing;
+  std::copy_if(
+      expert_ids_->begin(), expert_ids_->end(), std::back_inserter(missing), [&](uint32_t id) {
+        return std::none_of(model.layers().begin(), model.layers().end(),
+                            [&](const MoeLayer& layer) { return id < layer.expert_count; });
+      });
+  return missing;
+}
+
+bool TensorFilter::AcceptsExpert(const MoeModel& model, const ModelTensor& tensor) const {
+  if (tensor.part != moepack::Part::kExpert || expert_ids_->empty()) return false;
+  if (tensor.expert) return Contains(*expert_ids_, *tensor.expert);
+  const MoeLayer* layer = model.FindLayer(tensor.layer);
+  return layer != nullptr && expert_ids_->front() < layer->expert_count;
+}
+
+// ----
+
+// ---- What --check prints
+
+std::string PassedText(const MoeModel& model) {
+  const std::string config = model.config_path().filename().string();
+  std::string text = Cat("ok: ", Plural(model.tensors().size(), "tensor"), ", ",
+                         Plural(model.config().layers, "layer"), ", ",
+                         Plural(model.max_experts(), "expert"), " as ", Shown(config), " says");
+  if (model.checkpoint().names_only()) text += " (names only: shapes unchecked)";
+  return text + "\n";
+}
+
+std::string CheckText(const MoeModel& model, const std::vector<CheckFinding>& findings) {
+  if (findings.empty()) return PassedText(model);
+  std::string text;
+  for (const CheckFinding& finding : findings) text += Shown(moepack::FindingText(finding)) + "\n";
+  text += "\n" + Plural(findings.size(), "finding");
+  if (model.checkpoint().names_only()) text += " (names only: shapes unchecked)";
+  return text + "\n";
+}
+
+Json CheckJson(const MoeModel& model, const std::vector<CheckFinding>& findings) {
+  Json list = Json::array();
+  for (const CheckFinding& finding : findings) {
+    list.push_back({{"kind", FindingKindName(finding.kind)},
+                    {"what", finding.what},
+                    {"expected", finding.expected},
+                    {"found", finding.found}});
+  }
+  return {{"source", model.checkpoint().source().string()},
+          {"family", model.family().name},
+          {"ok", findings.empty()},
+          {"tensors", model.tensors().size()},
+          {"layers", model.config().layers},
+          {"experts", model.max_experts()},
+          {"shapes_checked", !model.checkpoint().names_only()},
+          {"findings", std::move(list)}};
+}
+
+// ----
 
 struct Arguments {
   SourceArguments source;

@@ -41,7 +41,7 @@ struct Arguments {
   std::optional<std::string> out;
   std::string trace, imatrix;  // "" for none
   std::vector<std::string> merge;
-  uint32_t generate = 0;
+  runtime::ProfileOptions profile;
   std::optional<uint64_t> memory;
   bool force = false, dry_run = false, json = false;
 };
@@ -79,11 +79,9 @@ Status CheckOutput(const Arguments& arguments) {
 }
 
 runtime::ProfileOptions OptionsFor(const Arguments& arguments, const runtime::Weights& weights) {
-  runtime::ProfileOptions options;
-  if (arguments.runtime.context > 0) options.context = arguments.runtime.context;
-  options.generate = arguments.generate;
+  runtime::ProfileOptions options = arguments.profile;
   options.bos = runtime::BosToken(weights.metadata);
-  if (arguments.generate > 0) options.is_end = EndsGeneration(weights);
+  if (options.generate > 0) options.is_end = EndsGeneration(weights);
   return options;
 }
 
@@ -144,21 +142,19 @@ Result<Collected> Collect(const Arguments& arguments, const LoadedModel& loaded,
   }
   options.executor = loaded.executor->name();
   options.precision = runtime::PrecisionOf(*loaded.weights);
-  std::vector<runtime::ProfileText> texts;
-  for (const TokenSession& session : sessions)
-    texts.push_back({session.name, session.bucket, session.tokens});
-  SHARD_CHECK(runtime::ProfileTexts(texts, options, slots, collector));
+  SHARD_CHECK(runtime::ProfileTexts(sessions, options, slots, collector));
   return Collected{collector.statistics(), trace ? trace->Finish() : Ok()};
 }
 
 Result<int> RunDryRun(const Arguments& arguments) {
   RuntimeArguments headers = arguments.runtime;
-  headers.no_verify = true;
+  headers.load.verify = false;
   SHARD_TRY(const auto weights, LoadSource(headers.source, headers));
   SHARD_TRY(const std::vector<TokenSession> sessions,
             ReadSessions(arguments.texts, VocabularyOf(*weights), TokenizeAs(weights)));
-  SHARD_CHECK(arguments.json ? WriteJsonResult(ProfilePlanJson(sessions, arguments.generate))
-                             : WriteResult(ProfilePlanText(sessions, arguments.generate)));
+  SHARD_CHECK(arguments.json
+                  ? WriteJsonResult(ProfilePlanJson(sessions, arguments.profile.generate))
+                  : WriteResult(ProfilePlanText(sessions, arguments.profile.generate)));
   return kExitDone;
 }
 
@@ -204,7 +200,7 @@ Result<int> Finish(const Arguments& arguments, const Statistics& statistics) {
 Result<int> Run(const Arguments& arguments) {
   StopBetweenPieces();
   SHARD_CHECK(CheckOutput(arguments));
-  SHARD_CHECK(CheckRuntimeOptions(arguments.runtime, ""));
+  SHARD_CHECK(CheckRuntimeOptions(arguments.runtime.source, arguments.runtime, ""));
   if (arguments.dry_run) return RunDryRun(arguments);
   runtime::SecondMoments moments;
   SHARD_TRY(std::shared_ptr<runtime::Executor> executor, OpenExecutor(arguments.runtime));
@@ -234,7 +230,7 @@ Result<int> Run(const Arguments& arguments) {
 
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  AddRuntimeSource(app, "SRC", kAnySource, arguments->runtime);
+  AddRuntimeSource(app, "SRC", kAnySource, arguments->runtime.source, arguments->runtime);
   AddTexts(app, arguments->texts);
   StartSection(app, "Output");
   app.add_option(
@@ -260,12 +256,12 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("FILE");
   StartSection(app, "Generation");
   app.add_option(
-         "--generate", arguments->generate,
+         "--generate", arguments->profile.generate,
          "After each session, decode N tokens greedily and count them separately. Default: 0.")
       ->type_name("N")
       ->transform(AsCount(0, kMaxGenerate));
   AddForce(app, arguments->force);
-  AddContext(app, "Longer sessions run in windows. Default: 512.", arguments->runtime);
+  AddContext(app, "Longer sessions run in windows. Default: 512.", arguments->profile.context);
   AddExecutor(app, arguments->runtime);
   AddRunMemory(app, arguments->memory);
   StartSection(app, "General");

@@ -18,7 +18,6 @@
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
-#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
@@ -165,7 +164,7 @@ Status Write(const MoeModel& model, const SideFiles& noted, Outcome& outcome) {
   const std::vector<SourceFile>& sources = model.checkpoint().files();
   Progress progress("quantizing");
   PackOptions pack = arguments.pack;
-  pack.progress = ShowPacking(progress);
+  pack.progress = progress.Shows();
   SHARD_TRY(outcome.pack, PackFiles(sources, outcome.files, {arguments.out, arguments.force}, pack,
                                     [&] { return noted.CheckUnchanged(); }));
   outcome.seconds = progress.seconds();

@@ -5,7 +5,6 @@
 #include "manifest/write/output_path.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"
-#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/commands/quantize_run.h"
 #include "tools/commands/task_run.h"
@@ -78,7 +77,7 @@ Result<int> QuantizeDistribution(const QuantizeRun& run) {
     return task ? RunTaskOf(run, std::move(draft), *task) : RunDry(run, draft.files);
   }
   Progress progress("quantizing");
-  options.pack.progress = ShowPacking(progress);
+  options.pack.progress = progress.Shows();
   SHARD_TRY(const manifest::WriteReport report,
             manifest::RequantizeDistribution(run.source.source, run.out, options));
   PrintNotes(GridNotes(report.pack));

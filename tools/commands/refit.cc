@@ -15,7 +15,6 @@
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
-#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/commands/refit_run.h"
@@ -131,7 +130,7 @@ Status CheckApart(const Arguments& arguments, const Refitted& refitted, const So
 Result<Inputs> ReadInputs(const Arguments& arguments) {
   Inputs inputs;
   SHARD_TRY(const Refitted refitted, FindRefitted(arguments));
-  SHARD_CHECK(CheckRuntimeOptions(refitted.whole, ""));
+  SHARD_CHECK(CheckRuntimeOptions(refitted.whole.source, refitted.whole, ""));
   SHARD_TRY(const moepack::Source source, OpenSource(refitted.whole.source));
   SHARD_CHECK(CheckApart(arguments, refitted, *source.tree));
   SHARD_TRY(inputs.model, MoeModel::Open(source, refitted.whole.load.model));
@@ -163,7 +162,7 @@ Result<manifest::WriteReport> WriteRefitted(const Arguments& arguments, Inputs i
   options.notes = PrintNotes;
   if (inputs.model->checkpoint().is_gguf()) options.gguf.emplace();
   Progress progress("writing");
-  options.pack.progress = ShowPacking(progress);
+  options.pack.progress = progress.Shows();
   SHARD_TRY(
       manifest::WriteReport report,
       manifest::WriteDistribution(*std::move(inputs.model), inputs.plan, arguments.out, options));
@@ -206,7 +205,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddRuntimeSource(app, "SRC",
                    "The model: a GGUF (file, split set, directory) or a safetensors checkpoint. Or "
                    "a distribution of it, whose plan is refitted then, with --against.",
-                   arguments->runtime);
+                   arguments->runtime.source, arguments->runtime);
   app.add_option("--plan", arguments->plan,
                  "The plan that says what each group holds, as `moepack plan -o` writes it. A "
                  "distribution has its own.")
@@ -238,7 +237,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddDryRun(app, arguments->dry_run);
   AddJson(app, arguments->json);
   return [arguments] {
-    arguments->refit.options.jobs = arguments->runtime.jobs;
+    arguments->refit.options.jobs = arguments->runtime.load.jobs;
     arguments->refit.options.executor = arguments->runtime.executor;
     return Run(*arguments);
   };

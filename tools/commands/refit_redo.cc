@@ -28,7 +28,7 @@ struct RedoInputs {
   std::optional<RefitStore> store;
   LoadedModel whole;
   std::vector<TokenSession> texts;
-  std::vector<runtime::CalibrationSession> sessions;  // borrow from `texts`
+  runtime::SessionWeights weights;
   runtime::RefitOptions options;
 };
 
@@ -78,9 +78,9 @@ Status LoadWhole(const manifest::VerifyOptions& options, const RedoArguments& ar
   runtime.load.model.family_file = options.family_file;
   runtime.load.model.config_file = options.config_file;
   runtime.load.experts_later = true;
-  runtime.jobs = static_cast<uint32_t>(options.jobs);
+  runtime.load.jobs = static_cast<uint32_t>(options.jobs);
   runtime.executor = inputs.options.executor;
-  inputs.options.jobs = runtime.jobs;
+  inputs.options.jobs = runtime.load.jobs;
   SHARD_TRY(const moepack::Source source, OpenSource(runtime.source));
   SHARD_TRY(const MoeModel model, MoeModel::Open(source, runtime.load.model));
   const std::string& expected = inputs.store->record().model;
@@ -95,10 +95,9 @@ Status LoadWhole(const manifest::VerifyOptions& options, const RedoArguments& ar
 }
 
 Status WeighTexts(const std::string& directory, RedoInputs& inputs) {
-  SHARD_TRY(inputs.sessions, WeighSessions(inputs.options, inputs.manifest.plan, inputs.texts));
-  const auto taken = runtime::MakeCalibration(
-      inputs.sessions, {inputs.options.context, inputs.options.tokens, inputs.options.fold,
-                        runtime::BosToken(inputs.whole.weights->metadata)});
+  inputs.weights = WeighSessions(inputs.options, inputs.manifest.plan, inputs.texts);
+  const auto taken = runtime::MakeCalibration(inputs.texts, inputs.weights, inputs.options,
+                                              runtime::BosToken(inputs.whole.weights->metadata));
   // Texts from which nothing can be taken are others than those of the refit.
   const std::vector<uint64_t> tokens = taken ? taken->taken : std::vector<uint64_t>();
   SHARD_CHECK(CheckTexts(inputs.store->record(), tokens.empty()
@@ -107,7 +106,7 @@ Status WeighTexts(const std::string& directory, RedoInputs& inputs) {
   if (!taken) return taken.error();
   const auto& parameters = inputs.store->record().parameters;
   const auto weights = parameters.find(kSessionWeights);
-  if (weights != parameters.end() && weights->second == SessionWeightsText(inputs.sessions))
+  if (weights != parameters.end() && weights->second == SessionWeightsText(inputs.weights))
     return Ok();
   return Error{Code::kMismatch, Cat(Shown(directory),
                                     ": placement table: expected the one that weighed the "
@@ -195,8 +194,12 @@ class RedoComparison {
 
 Status ComputeAgain(const RedoInputs& inputs, manifest::VerifyReport& report) {
   SHARD_CHECK(inputs.readable);
-  const runtime::RefitInput input = {*inputs.whole.model, inputs.manifest.plan, inputs.sessions,
-                                     runtime::BosToken(inputs.whole.weights->metadata)};
+  const runtime::RefitInput input = {*inputs.whole.model,
+                                     inputs.manifest.plan,
+                                     inputs.texts,
+                                     runtime::BosToken(inputs.whole.weights->metadata),
+                                     nullptr,
+                                     inputs.weights};
   SHARD_TRY(const runtime::RefittedLayer again,
             runtime::RedoLayer(input, inputs.options, *inputs.store, inputs.layer));
   return RedoComparison(*inputs.store, report).Compare(again);

@@ -27,11 +27,13 @@ Result<std::vector<TokenSession>> ReadCalibration(const RefitRun& run) {
                       TokenizeAs(run.loaded.weights));
 }
 
-std::vector<runtime::CalibrationSession> SessionsOf(const std::vector<TokenSession>& read) {
-  std::vector<runtime::CalibrationSession> sessions;
-  for (const TokenSession& session : read)
-    sessions.push_back({session.name, session.bucket, session.tokens, {}});
-  return sessions;
+runtime::RefitInput InputOf(const RefitRun& run, const std::vector<TokenSession>& texts) {
+  return {*run.loaded.model,
+          run.plan,
+          texts,
+          runtime::BosToken(run.loaded.weights->metadata),
+          run.moments,
+          WeighSessions(run.arguments.options, run.plan, texts)};
 }
 
 Status CheckHeldOut(const RefitRun& run, const std::vector<TokenSession>& calibration) {
@@ -40,7 +42,7 @@ Status CheckHeldOut(const RefitRun& run, const std::vector<TokenSession>& calibr
   texts.texts = run.arguments.held_out;
   SHARD_TRY(const std::vector<TokenSession> held_out,
             ReadSessions(texts, run.loaded.model->vocabulary(), TokenizeAs(run.loaded.weights)));
-  const auto overlaps = runtime::FindOverlaps(SessionsOf(calibration), SessionsOf(held_out));
+  const auto overlaps = runtime::FindOverlaps(calibration, held_out);
   const Status checked = runtime::CheckOverlaps(overlaps);
   if (checked) return Ok();
   Error error = checked.error();
@@ -132,11 +134,8 @@ Result<RefitRecord> RunRefit(const RefitRun& run) {
   runtime::RecordOptions(arguments.options, record);
   record.model = run.version;
   record.plan = RefitPlanDigest(run.plan);
-  SHARD_TRY(const std::vector<runtime::CalibrationSession> sessions,
-            WeighSessions(arguments.options, run.plan, texts));
-  record.parameters[kSessionWeights] = SessionWeightsText(sessions);
-  const runtime::RefitInput input = {*run.loaded.model, run.plan, sessions,
-                                     runtime::BosToken(run.loaded.weights->metadata), run.moments};
+  const runtime::RefitInput input = InputOf(run, texts);
+  record.parameters[kSessionWeights] = SessionWeightsText(input.weights);
   // What is refused leaves no store behind.
   SHARD_TRY(const runtime::Calibration taken, runtime::CheckRefit(input, arguments.options));
   record.calibration = CalibrationOf(texts, taken.taken);
@@ -146,7 +145,7 @@ Result<RefitRecord> RunRefit(const RefitRun& run) {
   SHARD_TRY(RefitStoreWriter store, RefitStoreWriter::Open(run.store, record));
   Progress progress("refitting", ProgressUnit::kTokens);
   runtime::RefitEvents events;
-  events.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
+  events.progress = progress.Shows();
   events.refitted = [&](const runtime::LayerOutcome& outcome, bool again) {
     progress.Clear();
     PrintMessage(RefitLine(outcome, again));
@@ -160,10 +159,7 @@ Result<RefitNeeds> EstimateNeeds(const RefitRun& run) {
   SHARD_TRY(const std::vector<TokenSession> texts, ReadCalibration(run));
   SHARD_CHECK(CheckHeldOut(run, texts));
   const runtime::RefitOptions& options = run.arguments.options;
-  SHARD_TRY(const std::vector<runtime::CalibrationSession> sessions,
-            WeighSessions(options, run.plan, texts));
-  const runtime::RefitInput input = {*run.loaded.model, run.plan, sessions,
-                                     runtime::BosToken(run.loaded.weights->metadata), run.moments};
+  const runtime::RefitInput input = InputOf(run, texts);
   SHARD_TRY(const runtime::Calibration taken, runtime::CheckRefit(input, options));
   PrintWarnings(WarningsOf(run, texts, taken.tokens));
   SHARD_TRY(const double rate, RateOf(*run.loaded.executor));

@@ -5,9 +5,12 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 
+#include "libshard/base/text/json.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
+#include "runtime-shim/devices/executors.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
@@ -15,7 +18,6 @@
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/base/utf8_stream.h"
-#include "tools/commands/devices.h"
 #include "tools/options/node_load.h"
 #include "tools/options/options.h"
 #include "tools/options/runtime_options.h"
@@ -26,16 +28,61 @@ namespace moepack::cli {
 namespace run_command {
 namespace {
 
+// ---- --list-devices
+
+// "0: llvmpipe", one per device; drivers name their devices, so the names are not ours.
+std::vector<std::string> DevicesOf(const runtime::ExecutorKind& kind) {
+  std::vector<std::string> lines = moepack::Split(kind.devices(), '\n');
+  std::erase(lines, "");
+  return lines;
+}
+
+// One line per device of each executor of this build, and why the others are missing.
+std::string DevicesText() {
+  std::string text;
+  for (const runtime::ExecutorKind& kind : runtime::AllExecutorKinds()) {
+    if (kind.missing != nullptr) {
+      text += Cat(kind.name, ": not in this build: ", kind.missing, "\n");
+      continue;
+    }
+    const std::vector<std::string> devices = DevicesOf(kind);
+    if (devices.empty()) text += Cat(kind.name, ": no device\n");
+    for (const std::string& device : devices) {
+      text += Cat(kind.name, " ", Shown(device), "\n");
+    }
+  }
+  return text;
+}
+
+Json DevicesJson() {
+  Json executors = Json::array();
+  for (const runtime::ExecutorKind& kind : runtime::AllExecutorKinds()) {
+    Json devices = Json::array();
+    if (kind.missing == nullptr) {
+      for (const std::string& device : DevicesOf(kind)) {
+        const size_t colon = device.find(": ");
+        const std::string name = colon == device.npos ? device : device.substr(colon + 2);
+        devices.push_back({{"device", devices.size()}, {"name", name}});
+      }
+    }
+    executors.push_back({{"executor", kind.name},
+                         {"missing", kind.missing == nullptr ? Json(nullptr) : Json(kind.missing)},
+                         {"devices", std::move(devices)}});
+  }
+  return {{"executors", std::move(executors)}};
+}
+
+// ----
+
 using runtime::Generation;
 using runtime::Node;
 
 constexpr uint64_t kMaxCount = 1u << 24;
 
 struct Arguments : RuntimeArguments {
-  std::optional<uint32_t> group;
   std::string prompt, tokens;
   bool has_prompt = false, has_tokens = false;
-  uint32_t count = 64;
+  uint32_t count = 64, context = 0;
   runtime::Sampling sampling;
   std::string compare;
   std::optional<double> tolerance;
@@ -166,7 +213,7 @@ Status StepBoth(const Arguments& arguments, const std::vector<uint32_t>& prompt,
 
 Result<int> Compare(const Arguments& arguments, const Node& node,
                     const std::vector<uint32_t>& prompt) {
-  runtime::NodeOptions other = NodeOptionsOf(arguments, arguments.group);
+  runtime::NodeOptions other = arguments;
   other.executor = arguments.compare;
   other.load.verify = false;  // the first node did that
   SHARD_TRY(const std::unique_ptr<Node> second, OpenNode(arguments.source, other));
@@ -191,8 +238,7 @@ Result<int> Compare(const Arguments& arguments, const Node& node,
 // Checked before anything is loaded: that there is such an executor, with a device.
 Status CheckCompare(const Arguments& arguments) {
   if (arguments.compare.empty()) return Ok();
-  const auto executor =
-      runtime::OpenExecutor(arguments.compare, NodeOptionsOf(arguments, arguments.group).device);
+  const auto executor = runtime::OpenExecutor(arguments.compare, arguments.device);
   if (!executor) return Error(executor.error()).Within("--compare");
   return Ok();
 }
@@ -203,11 +249,10 @@ Result<int> Run(const Arguments& arguments) {
     return kExitDone;
   }
   SHARD_CHECK(CheckArguments(arguments));
-  SHARD_CHECK(CheckRuntimeOptions(arguments, ""));
+  SHARD_CHECK(CheckRuntimeOptions(arguments.source, arguments, ""));
   SHARD_CHECK(CheckCompare(arguments));
   StopBetweenPieces();
-  SHARD_TRY(const std::unique_ptr<Node> node,
-            OpenNode(arguments.source, NodeOptionsOf(arguments, arguments.group)));
+  SHARD_TRY(const std::unique_ptr<Node> node, OpenNode(arguments.source, arguments));
   PrintNotes(node->weights().notes);
   std::string loaded = LoadedText(*node);
   loaded.pop_back();
@@ -268,7 +313,7 @@ void AddCompare(CLI::App& app, Arguments& arguments) {
 
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  AddRuntimeSource(app, "SRC", kAnySource, *arguments);
+  AddRuntimeSource(app, "SRC", kAnySource, arguments->source, *arguments);
   app.get_option("SRC")->required(false);  // not needed with --list-devices
   AddGroup(app, "Run as the node of this expert group: with its experts and the overlay's.",
            arguments->group);
@@ -285,7 +330,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("N")
       ->transform(AsCount(0, kMaxCount));
   AddSampling(app, arguments->sampling);
-  AddContext(app, "Default: 4096, or the model's own if that is less.", *arguments);
+  AddContext(app, "Default: 4096, or the model's own if that is less.", arguments->context);
   AddExecutor(app, *arguments);
   AddCompare(app, *arguments);
   AddListDevices(app, arguments->list_devices);

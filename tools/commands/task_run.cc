@@ -7,7 +7,6 @@
 #include "tools/base/command_text.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"
-#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/options/quantize_options.h"
 
@@ -60,7 +59,7 @@ Result<int> RunTask(manifest::Draft draft, const TaskRun& run) {
   PrintWarnings(draft.files.warnings);
   Progress progress("writing");
   manifest::TaskOptions options = run.task;
-  options.pack.progress = ShowPacking(progress);
+  options.pack.progress = progress.Shows();
   SHARD_TRY(const manifest::TaskReport report,
             manifest::WriteTask(std::move(draft), run.out, options));
   const double seconds = progress.seconds();

@@ -252,7 +252,7 @@ void AddCold(CLI::App& app, bool& cold) {
 Result<manifest::VerifyReport> VerifyWithProgress(const std::string& directory,
                                                   manifest::VerifyOptions options) {
   Progress progress("verifying");
-  options.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
+  options.progress = progress.Shows();
   return manifest::IsNodeDirectory(directory) ? manifest::VerifyNode(directory, options)
                                               : manifest::VerifyDistribution(directory, options);
 }

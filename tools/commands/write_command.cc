@@ -9,7 +9,6 @@
 #include "manifest/write/output_path.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"
-#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/commands/task_run.h"
@@ -307,7 +306,7 @@ Result<WriteJob> MakeWriteJob(const char* command, const WriteArguments& argumen
 Result<TimedWrite> WriteWithProgress(WriteJob& job) {
   Progress progress("writing");
   manifest::WriteOptions options = job.write;
-  options.pack.progress = ShowPacking(progress);
+  options.pack.progress = progress.Shows();
   SHARD_TRY(manifest::WriteReport report,
             manifest::WriteDraft(std::move(job.draft), job.out, options));
   PrintNotes(GridNotes(report.pack));

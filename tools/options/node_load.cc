@@ -43,23 +43,10 @@ std::string VersionsText(const runtime::Weights& weights) {
 
 }  // namespace
 
-runtime::NodeOptions NodeOptionsOf(const RuntimeArguments& arguments,
-                                   std::optional<uint32_t> group) {
-  runtime::NodeOptions options;
-  options.executor = arguments.executor;
-  options.device = arguments.device;
-  options.group = group;
-  options.load = arguments.load;
-  options.load.overlay = !arguments.no_overlay;
-  options.load.verify = !arguments.no_verify;
-  options.load.jobs = arguments.load_jobs();
-  return options;
-}
-
 Result<std::unique_ptr<runtime::Node>> OpenNode(const std::string& source,
                                                 runtime::NodeOptions options) {
   Progress progress("loading");
-  options.load.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
+  options.load.progress = progress.Shows();
   return runtime::Node::Open(source, options);
 }
 

@@ -6,13 +6,11 @@
 #include <optional>
 #include <string>
 
+#include "libshard/base/text/json.h"
 #include "runtime-shim/session/node.h"
-#include "tools/options/runtime_options.h"
 
 namespace moepack::cli {
 
-runtime::NodeOptions NodeOptionsOf(const RuntimeArguments& arguments,
-                                   std::optional<uint32_t> group);
 // Node::Open with a progress line.
 Result<std::unique_ptr<runtime::Node>> OpenNode(const std::string& source,
                                                 runtime::NodeOptions options);

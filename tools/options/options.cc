@@ -58,8 +58,7 @@ void AddDivision(CLI::App& app, PlanOptions& options) {
 // A node's trunk may be elsewhere: its digest is then checked first.
 Result<MoeModel> OpenWithProgress(const moepack::Source& source, const ModelOptions& options) {
   Progress progress("checking");
-  return manifest::OpenModelOrNode(
-      source, options, [&](uint64_t done, uint64_t total) { progress.Update(done, total); });
+  return manifest::OpenModelOrNode(source, options, progress.Shows());
 }
 
 }  // namespace

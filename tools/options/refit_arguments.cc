@@ -190,35 +190,32 @@ std::vector<CalibrationText> CalibrationOf(const std::vector<TokenSession>& sess
   return texts;
 }
 
-Result<std::vector<runtime::CalibrationSession>> WeighSessions(
-    const runtime::RefitOptions& options, const Plan& plan,
-    const std::vector<TokenSession>& sessions) {
-  std::vector<runtime::CalibrationSession> weighed;
+runtime::SessionWeights WeighSessions(const runtime::RefitOptions& options, const Plan& plan,
+                                      const std::vector<TokenSession>& sessions) {
+  runtime::SessionWeights weights(sessions.size());
+  if (!plan.placement) return weights;
   std::vector<uint64_t> own(plan.groups.size(), 0);
   std::vector<size_t> group_of;
   for (const TokenSession& session : sessions) {
-    weighed.push_back({session.name, session.bucket, session.tokens, {}});
-    if (!plan.placement) continue;
     group_of.push_back(Place(*plan.placement, session.tokens).best);
     ++own[group_of.back()];
   }
-  if (!plan.placement) return weighed;
-  for (size_t i = 0; i < weighed.size(); ++i) {
+  for (size_t i = 0; i < sessions.size(); ++i) {
     for (size_t group = 0; group < plan.groups.size(); ++group) {
       // With a foreign weight of 0, a group without sessions would have no text at all.
       const bool full = own[group] == 0 || group_of[i] == group;
-      weighed[i].weights.push_back(full ? 1 : static_cast<float>(options.foreign_weight));
+      weights[i].push_back(full ? 1 : static_cast<float>(options.foreign_weight));
     }
   }
-  return weighed;
+  return weights;
 }
 
-std::string SessionWeightsText(const std::vector<runtime::CalibrationSession>& sessions) {
+std::string SessionWeightsText(const runtime::SessionWeights& weights) {
   Sha256 digest;
   bool alike = true;
-  for (const runtime::CalibrationSession& session : sessions) {
-    alike = alike && session.weights.empty();
-    digest.Update(std::as_bytes(std::span(session.weights)));
+  for (const std::vector<float>& of_session : weights) {
+    alike = alike && of_session.empty();
+    digest.Update(std::as_bytes(std::span(of_session)));
   }
   return alike ? "alike" : digest.Finish();
 }

@@ -44,16 +44,15 @@ Status MergeOverlayOf(const RefitArguments& arguments, Plan& plan);
 std::vector<CalibrationText> CalibrationOf(const std::vector<TokenSession>& sessions,
                                            const std::vector<uint64_t>& taken);
 
-// The sessions with their weight for each group: 1 for the group that the plan's placement table
-// assigns a session to, and the foreign weight for the others; 1 for all if there is no table. A
-// group without any session weighs all of them equally. Borrows the tokens.
-Result<std::vector<runtime::CalibrationSession>> WeighSessions(
-    const runtime::RefitOptions& options, const Plan& plan,
-    const std::vector<TokenSession>& sessions);
+// The weights of sessions: 1 for the group that the plan's placement table assigns a session to,
+// and the foreign weight for the others; 1 for all if there is no table. A group without any
+// session weighs all of them equally.
+runtime::SessionWeights WeighSessions(const runtime::RefitOptions& options, const Plan& plan,
+                                      const std::vector<TokenSession>& sessions);
 
 // The parameter of a record that states the sessions' weights, and its text: "alike", or the
 // SHA-256 of the weights.
 inline constexpr const char* kSessionWeights = "session_weights";
-std::string SessionWeightsText(const std::vector<runtime::CalibrationSession>& sessions);
+std::string SessionWeightsText(const runtime::SessionWeights& weights);
 
 }  // namespace moepack::cli

@@ -31,47 +31,47 @@ std::vector<std::string> ExecutorNames() {
 
 }  // namespace
 
-void AddRuntimeSource(CLI::App& app, const char* name, const char* help,
-                      RuntimeArguments& arguments) {
-  app.add_option(name, arguments.source, help)->required();
+void AddRuntimeSource(CLI::App& app, const char* name, const char* help, std::string& source,
+                      runtime::NodeOptions& options) {
+  app.add_option(name, source, help)->required();
   StartSection(app, "Checks");
   CLI::Option* unverified =
-      app.add_flag("--no-verify", arguments.no_verify,
+      app.add_flag("!--no-verify", options.load.verify,
                    "Do not compare what is loaded with the digests of the distribution or node, if "
                    "it has any.");
-  app.add_flag("--verify-files", arguments.load.verify_files,
+  app.add_flag("--verify-files", options.load.verify_files,
                "Compare the SHA-256 of every file of a distribution that is loaded, instead of the "
                "XXH3-128 of its tensors. It takes longer.")
       ->excludes(unverified);
   StartSection(app, "Input");
-  CLI::Option* none = app.add_flag("--no-overlay", arguments.no_overlay,
+  CLI::Option* none = app.add_flag("!--no-overlay", options.load.overlay,
                                    "Run without the overlay of a distribution, if it has one.");
   app.add_option(
-         "--overlay", arguments.load.overlay_version,
+         "--overlay", options.load.overlay_version,
          "Load this version of the overlay. Default: the current one, which is the last that "
          "was made.")
       ->type_name("VERSION")
       ->excludes(none);
-  AddModelOptions(app, arguments.load.model);
+  AddModelOptions(app, options.load.model);
 }
 
-Status CheckRuntimeOptions(const RuntimeArguments& arguments, const std::string& against) {
-  SHARD_CHECK(CheckIsLocal(arguments.source));
+Status CheckRuntimeOptions(const std::string& source, const runtime::NodeOptions& options,
+                           const std::string& against) {
+  SHARD_CHECK(CheckIsLocal(source));
   SHARD_CHECK(CheckIsLocal(against));
-  SHARD_CHECK(CheckIsNoName(arguments.source));
+  SHARD_CHECK(CheckIsNoName(source));
   SHARD_CHECK(CheckIsNoName(against));
-  const ModelOptions& model = arguments.load.model;
+  const ModelOptions& model = options.load.model;
   const char* option = !model.family_file.empty()   ? "--family"
                        : !model.config_file.empty() ? "--config"
                                                     : nullptr;
-  const bool of_parts = arguments.no_overlay || arguments.load.verify_files;
+  const bool of_parts = !options.load.overlay || options.load.verify_files;
   if (option == nullptr && !of_parts) return Ok();
-  const std::string& source = arguments.source;
   SHARD_TRY(const bool distribution, moepack::IsThere(fs::path(source) / manifest::kManifestFile));
   SHARD_TRY(const bool there, moepack::IsThere(source));
   if (!there) return Ok();  // opening it says so
   if (!distribution && of_parts) {
-    const bool overlay = arguments.no_overlay;
+    const bool overlay = !options.load.overlay;
     return Error{
         Code::kInvalidArgument,
         Cat(overlay ? "--no-overlay" : "--verify-files", " has no effect: ", source,
@@ -91,29 +91,29 @@ void AddGroup(CLI::App& app, const char* help, std::optional<uint32_t>& group) {
   app.add_option("--group", group, help)->type_name("G")->transform(AsCount(0, kMaxGroups - 1));
 }
 
-void AddExecutor(CLI::App& app, RuntimeArguments& arguments) {
+void AddExecutor(CLI::App& app, runtime::NodeOptions& options) {
   StartSection(app, "Resources");
-  app.add_option("--executor", arguments.executor, "Where to run: cpu (default), vulkan or cuda.")
+  app.add_option("--executor", options.executor, "Where to run: cpu (default), vulkan or cuda.")
       ->type_name("NAME")
       ->transform(OneOf(ExecutorNames()));
-  app.add_option("--device", arguments.device.device,
+  app.add_option("--device", options.device.device,
                  "Which of the executor's devices to use, counted from 0. Default: 0.")
       ->type_name("N")
       ->transform(AsCount(0, kMaxDevices - 1));
-  app.add_option("--threads", arguments.device.threads,
+  app.add_option("--threads", options.device.threads,
                  "CPU threads that compute tokens. Default: one per core.")
       ->type_name("N")
       ->transform(AsCount(1, runtime::kMaxThreads));
   app.add_option(
-         "-j,--jobs", arguments.jobs,
+         "-j,--jobs", options.load.jobs,
          "Threads that read, check and convert what is loaded. Default: as many as compute.")
       ->type_name("N")
       ->transform(AsCount(1, runtime::kMaxThreads));
 }
 
-void AddContext(CLI::App& app, const char* fallback, RuntimeArguments& arguments) {
+void AddContext(CLI::App& app, const char* fallback, uint32_t& context) {
   StartSection(app, "Resources");
-  app.add_option("--context", arguments.context,
+  app.add_option("--context", context,
                  std::string("Positions that a session can hold. ") + fallback)
       ->type_name("N")
       ->transform(AsCount(2, kMaxContext));
@@ -129,29 +129,26 @@ void AddRunMemory(CLI::App& app, std::optional<uint64_t>& memory) {
       ->transform(AsBytes(kLeastRunMemory));
 }
 
-runtime::MemoryBound RunMemory(const RuntimeArguments& arguments,
+runtime::MemoryBound RunMemory(const runtime::NodeOptions& options,
                                const std::optional<uint64_t>& memory) {
   runtime::MemoryBound bound;
   if (memory) bound = {*memory, *memory};
-  if (arguments.executor != "cpu") bound.wanted = std::min(bound.wanted, kMostDeviceMemory);
+  if (options.executor != "cpu") bound.wanted = std::min(bound.wanted, kMostDeviceMemory);
   return bound;
 }
 
-Result<std::shared_ptr<runtime::Executor>> OpenExecutor(const RuntimeArguments& arguments) {
+Result<std::shared_ptr<runtime::Executor>> OpenExecutor(const runtime::NodeOptions& options) {
   SHARD_TRY(std::unique_ptr<runtime::Executor> executor,
-            runtime::OpenExecutor(arguments.executor, arguments.device));
+            runtime::OpenExecutor(options.executor, options.device));
   return std::shared_ptr<runtime::Executor>(std::move(executor));
 }
 
 Result<std::shared_ptr<const runtime::Weights>> LoadSource(const std::string& source,
-                                                           const RuntimeArguments& arguments) {
-  runtime::LoadOptions options = arguments.load;
-  options.verify = !arguments.no_verify;
-  options.overlay = !arguments.no_overlay;
-  options.jobs = arguments.load_jobs();
+                                                           const runtime::NodeOptions& options) {
+  runtime::LoadOptions loading = options.loading();
   Progress progress("loading");
-  options.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
-  SHARD_TRY(auto weights, runtime::LoadWeights(source, options));
+  loading.progress = progress.Shows();
+  SHARD_TRY(auto weights, runtime::LoadWeights(source, loading));
   progress.Clear();
   PrintNotes(weights->notes);
   return weights;
@@ -162,10 +159,10 @@ uint32_t VocabularyOf(const runtime::Weights& weights) {
   return embedding && !embedding->shape.empty() ? static_cast<uint32_t>(embedding->shape[0]) : 0;
 }
 
-Result<LoadedModel> LoadModel(const std::string& source, const RuntimeArguments& arguments,
+Result<LoadedModel> LoadModel(const std::string& source, const runtime::NodeOptions& options,
                               std::shared_ptr<runtime::Executor> executor) {
   LoadedModel loaded;
-  SHARD_TRY(loaded.weights, LoadSource(source, arguments));
+  SHARD_TRY(loaded.weights, LoadSource(source, options));
   SHARD_TRY(loaded.model, runtime::Model::Load(loaded.weights, *executor));
   loaded.executor = std::move(executor);
   return loaded;

@@ -8,24 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "runtime-shim/devices/executors.h"
-#include "runtime-shim/model/weights.h"
-#include "runtime-shim/session/session.h"
+#include "runtime-shim/session/node.h"
 #include "runtime-shim/session/together.h"
 #include "tools/base/command.h"
 
 namespace moepack::cli {
 
-struct RuntimeArguments {
+struct RuntimeArguments : runtime::NodeOptions {
   std::string source;
-  bool no_verify = false, no_overlay = false;
-  runtime::LoadOptions load;
-  std::string executor = "cpu";
-  runtime::ExecutorOptions device;
-  uint32_t jobs = 0;
-  // Threads that load: as many as compute, unless --jobs is given.
-  uint32_t load_jobs() const { return jobs > 0 ? jobs : device.threads; }
-  uint32_t context = 0;  // 0: the command's default
 };
 
 // What every command that runs a model accepts, except check, which needs groups.
@@ -34,23 +24,24 @@ inline constexpr const char* kAnySource =
     "safetensors checkpoint.";
 // The positional argument `name` (SRC, DIST) with its help, --no-verify, --verify-files,
 // --no-overlay, --overlay, --family, --config.
-void AddRuntimeSource(CLI::App& app, const char* name, const char* help,
-                      RuntimeArguments& arguments);
+void AddRuntimeSource(CLI::App& app, const char* name, const char* help, std::string& source,
+                      runtime::NodeOptions& options);
 // Refuses options of AddRuntimeSource that would have no effect: those for an overlay if the source
 // is not a distribution, and those for a checkpoint with GGUF bundles. `against` is another model
 // that is loaded with the same options, or "".
-Status CheckRuntimeOptions(const RuntimeArguments& arguments, const std::string& against);
+Status CheckRuntimeOptions(const std::string& source, const runtime::NodeOptions& options,
+                           const std::string& against);
 // --group; without it: all groups that are loaded.
 void AddGroup(CLI::App& app, const char* help, std::optional<uint32_t>& group);
 // --executor, --device, --threads (that compute), --jobs (that load).
-void AddExecutor(CLI::App& app, RuntimeArguments& arguments);
+void AddExecutor(CLI::App& app, runtime::NodeOptions& options);
 // --context; `fallback` ends the help: "Default: 512."
-void AddContext(CLI::App& app, const char* fallback, RuntimeArguments& arguments);
+void AddContext(CLI::App& app, const char* fallback, uint32_t& context);
 
 // --memory of the commands that run many texts.
 void AddRunMemory(CLI::App& app, std::optional<uint64_t>& memory);
 // What sessions may take of it: devices bind no more than some memory to an operation at once.
-runtime::MemoryBound RunMemory(const RuntimeArguments& arguments,
+runtime::MemoryBound RunMemory(const runtime::NodeOptions& options,
                                const std::optional<uint64_t>& memory);
 
 // Members are destroyed in the order that borrowing requires: the model before its executor.
@@ -59,14 +50,14 @@ struct LoadedModel {
   std::shared_ptr<const runtime::Weights> weights;
   std::unique_ptr<runtime::Model> model;
 };
-Result<std::shared_ptr<runtime::Executor>> OpenExecutor(const RuntimeArguments& arguments);
-// Loads `source`, which need not be that of `arguments`, into memory; prints the notes of the load.
+Result<std::shared_ptr<runtime::Executor>> OpenExecutor(const runtime::NodeOptions& options);
+// Loads `source` into memory; prints the notes of the load.
 Result<std::shared_ptr<const runtime::Weights>> LoadSource(const std::string& source,
-                                                           const RuntimeArguments& arguments);
+                                                           const runtime::NodeOptions& options);
 // The rows of the embedding; 0 if there is none.
 uint32_t VocabularyOf(const runtime::Weights& weights);
 // Calls LoadSource and puts the weights on the executor.
-Result<LoadedModel> LoadModel(const std::string& source, const RuntimeArguments& arguments,
+Result<LoadedModel> LoadModel(const std::string& source, const runtime::NodeOptions& options,
                               std::shared_ptr<runtime::Executor> executor);
 
 }  // namespace moepack::cli

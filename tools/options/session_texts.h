@@ -11,17 +11,12 @@
 
 #include "libshard/base/result.h"
 #include "runtime-shim/model/weights.h"
+#include "runtime-shim/profile/windows.h"
 #include "tools/base/command.h"
 
 namespace moepack::cli {
 
-// Tokens that belong together: a conversation, a document.
-struct TokenSession {
-  std::string name;    // unique among those that were read
-  std::string bucket;  // "code", "chat", ...; "" if not given
-  std::vector<uint32_t> tokens;
-  std::string file = {};  // that it was read from, without directories; "" for ids
-};
+using runtime::TokenSession;
 
 struct TextArguments {
   std::vector<std::string> texts, tokens;

@@ -162,8 +162,7 @@ Status ScanFile::Read(uint64_t offset, size_t wanted, PageBuffer& buffer) {
   return source_.ReadAt(offset + done, whole.subspan(done, wanted - done));
 }
 
-Result<std::string> Sha256Of(const ByteSource& source,
-                             const std::function<void(uint64_t bytes)>& read) {
+Result<std::string> Sha256Of(const ByteSource& source, const PieceDone& read) {
   const size_t step = ScanStep(source);
   Sha256 hash;
   const auto take = [&](std::span<const std::byte> piece) {

@@ -5,13 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 
 #include "libshard/base/files/byte_source.h"
 #include "libshard/base/files/descriptor.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 
 namespace moepack {
@@ -60,7 +60,6 @@ class ScanFile {
 
 // SHA-256 of a whole source, read once from front to back; stops at an interrupt. `read`, if not
 // empty, is called with the number of bytes of each step.
-Result<std::string> Sha256Of(const ByteSource& source,
-                             const std::function<void(uint64_t bytes)>& read = {});
+Result<std::string> Sha256Of(const ByteSource& source, const PieceDone& read = {});
 
 }  // namespace moepack

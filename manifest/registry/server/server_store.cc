@@ -76,7 +76,7 @@ Status ServerStore::CheckBlob(const BlobRecord& blob) const {
 
 Result<Added> ServerStore::AddFile(const SourceTree& from, const std::string& file,
                                    const BlobRecord& blob, manifest::LinkKind,
-                                   const BytesRead& read) {
+                                   const PieceDone& read) {
   SHARD_TRY(const ByteSourcePtr source, from.Open(file));
   return uploader_.Upload(*source, blob, read);
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "libshard/remote/http/http_client.h"
 #include "manifest/registry/server/authorizer.h"
@@ -41,7 +42,7 @@ class ServerStore final : public WritableStore {
 
   // Blobs are sent whatever `link` says.
   Result<Added> AddFile(const SourceTree& from, const std::string& file, const BlobRecord& blob,
-                        manifest::LinkKind link, const BytesRead& read) override;
+                        manifest::LinkKind link, const PieceDone& read) override;
   Result<Added> AddText(const BlobRecord& blob, std::string_view text) override;
   Result<Added> AddManifest(const BlobRecord& manifest, std::string_view text) override;
   Result<std::vector<std::string>> SetTags(const std::vector<NewTag>& tags) override;

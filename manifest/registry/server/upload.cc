@@ -132,7 +132,7 @@ Status Uploader::Send(UploadBody& body, std::optional<UploadSession> session) {
 }
 
 Result<Added> Uploader::Upload(const ByteSource& source, const BlobRecord& blob,
-                               const BytesRead& read) {
+                               const PieceDone& read) {
   SHARD_TRY(const bool there, IsThere(blob));
   if (there) {
     journal_.Forget(blob.digest);  // left by a run that was killed just before it could

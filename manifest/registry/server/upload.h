@@ -3,13 +3,13 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "libshard/base/files/byte_source.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "libshard/remote/http/patience.h"
 #include "manifest/registry/artifact/oci_manifest.h"
@@ -52,13 +52,12 @@ class Uploader {
  public:
   Uploader(const RegistryClient& client, UploadOptions options);
 
-  using BytesRead = std::function<void(uint64_t bytes)>;
   // Makes sure that the blob is there: "there", "mounted" or "sent", as in Added. After a cut
   // connection or a transient error it is retried from the start of the blob, as long as the
   // registry takes others (remote::Patience). kMismatch, and the registry does not get it, if the
   // source has other bytes; kCorrupt if the registry has it with another size; otherwise the errors
   // of RegistryClient.
-  Result<Added> Upload(const ByteSource& source, const BlobRecord& blob, const BytesRead& read);
+  Result<Added> Upload(const ByteSource& source, const BlobRecord& blob, const PieceDone& read);
 
   UploadCounts counts() const;
   // REQUIRES: no upload is in progress.

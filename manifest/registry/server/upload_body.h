@@ -3,12 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
 #include "libshard/base/digest.h"
 #include "libshard/base/files/byte_source.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "libshard/remote/http/http_client.h"
 #include "manifest/registry/artifact/oci_manifest.h"
@@ -21,8 +21,7 @@ namespace moepack::registry {
 class UploadBody {
  public:
   // `read` is called with how many bytes were read for the first time; it may be empty.
-  UploadBody(const ByteSource& source, const BlobRecord& blob,
-             std::function<void(uint64_t bytes)> read)
+  UploadBody(const ByteSource& source, const BlobRecord& blob, PieceDone read)
       : source_(source), blob_(blob), read_(std::move(read)) {}
 
   uint64_t size() const { return blob_.size; }
@@ -42,7 +41,7 @@ class UploadBody {
 
   const ByteSource& source_;
   const BlobRecord& blob_;
-  std::function<void(uint64_t bytes)> read_;
+  PieceDone read_;
   Sha256 sha256_;
   uint64_t hashed_ = 0;  // bytes
   uint64_t told_ = 0;    // the most of them so far

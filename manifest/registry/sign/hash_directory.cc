@@ -81,7 +81,7 @@ Result<HashedDirectory> HashDirectory(const std::string& directory,
     SHARD_TRY(const ByteSourcePtr file, tree.Open(name));
     hashed.bytes += file->size();
   }
-  ByteProgress progress(options.progress, hashed.bytes);
+  ProgressCounter progress(options.progress, hashed.bytes);
   hashed.files.resize(names.size());
   const size_t jobs = ThreadsForFiles(options.jobs);
   const Status done = ParallelFor(names.size(), jobs, [&](size_t i) -> Status {

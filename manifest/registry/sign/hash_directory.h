@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/byte_progress.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 
 namespace moepack::registry {
@@ -23,7 +23,7 @@ struct HashedDirectory {
 
 struct HashOptions {
   size_t jobs = 0;  // threads; 0 for twice the cores
-  ByteReport progress = {};
+  OnProgress progress = {};
 };
 
 // Whether `ignored` names this file, or a directory around it.

@@ -71,11 +71,11 @@ Error Strange(Error error) {
 
 // Fetches a blob from another machine; what an earlier run fetched of it is not fetched again.
 Status FetchInto(const SourceTree& from, const std::string& file, const BlobRecord& blob,
-                 const InsideDirectory& ingest, const WritableStore::BytesRead& read) {
+                 const InsideDirectory& ingest, const PieceDone& read) {
   SHARD_TRY(const ByteSourcePtr source, from.Open(file));
   FetchOptions options;
   uint64_t told = 0;
-  options.progress = [&](uint64_t there) {
+  options.progress = [&](uint64_t there, uint64_t) {
     if (read && there > told) read(there - told);
     told = there;
   };
@@ -252,7 +252,7 @@ Result<std::string> OciLayout::ReadBlob(const BlobRecord& blob, uint64_t limit) 
   return ReadUnlisted(blob.digest, limit);
 }
 
-Result<bool> OciLayout::IsThere(const BlobRecord& blob, bool& mended, const BytesRead& read) const {
+Result<bool> OciLayout::IsThere(const BlobRecord& blob, bool& mended, const PieceDone& read) const {
   const Status there = CheckBlob(blob);
   if (!there && there.error().code == Code::kNotFound) return false;
   // A link is not ours to read: it is replaced.
@@ -278,7 +278,7 @@ Status OciLayout::Settle(const std::string& ingested, const BlobRecord& blob, bo
 
 Result<Added> OciLayout::AddFile(const SourceTree& from, const std::string& file,
                                  const BlobRecord& blob, manifest::LinkKind link,
-                                 const BytesRead& read) {
+                                 const PieceDone& read) {
   Added added{"there"};
   SHARD_TRY(const bool there, IsThere(blob, added.mended, read));
   if (there) return added;

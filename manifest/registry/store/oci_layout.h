@@ -9,6 +9,7 @@
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/inside_directory.h"
 #include "libshard/base/files/source_tree.h"
+#include "libshard/base/progress.h"
 #include "manifest/registry/store/layout_index.h"
 #include "manifest/registry/store/store.h"
 
@@ -63,7 +64,7 @@ class OciLayout final : public WritableStore {
   // Copies get mode 0444; a hard link has that of its file. An existing blob is hashed, and
   // replaced if it is damaged. REQUIRES, here and below: opened for writing.
   Result<Added> AddFile(const SourceTree& from, const std::string& file, const BlobRecord& blob,
-                        manifest::LinkKind link, const BytesRead& read) override;
+                        manifest::LinkKind link, const PieceDone& read) override;
   Result<Added> AddText(const BlobRecord& blob, std::string_view text) override;
   Result<Added> AddManifest(const BlobRecord& manifest, std::string_view text) override {
     return AddText(manifest, text);
@@ -80,7 +81,7 @@ class OciLayout final : public WritableStore {
   Result<std::string> ReadUnlisted(const std::string& digest, uint64_t limit) const;
   Error Damaged(const BlobRecord& blob, const std::string& what) const;
   // Whether the blob exists with its promised bytes. `mended` is set if it has others.
-  Result<bool> IsThere(const BlobRecord& blob, bool& mended, const BytesRead& read) const;
+  Result<bool> IsThere(const BlobRecord& blob, bool& mended, const PieceDone& read) const;
   Status Settle(const std::string& ingested, const BlobRecord& blob, bool own_file) const;
 
   InsideDirectory files_;

@@ -30,8 +30,7 @@ class HashedSource final : public ByteSource {
 };
 
 Result<PlacedFile> CopyHashed(const ByteSource& source, const InsideDirectory& to,
-                              const std::string& name,
-                              const std::function<void(uint64_t bytes)>& read) {
+                              const std::string& name, const PieceDone& read) {
   const HashedSource hashed(source);
   manifest::LinkOptions options;
   options.kind = LinkKind::kCopy;
@@ -43,14 +42,14 @@ Result<PlacedFile> CopyHashed(const ByteSource& source, const InsideDirectory& t
 }  // namespace
 
 Result<std::string> HashFile(const SourceTree& tree, const std::string& file,
-                             const std::function<void(uint64_t bytes)>& read) {
+                             const PieceDone& read) {
   SHARD_TRY(const ByteSourcePtr source, tree.Open(file));
   return Sha256Of(*source, read);
 }
 
 Result<PlacedFile> PlaceFile(const SourceTree& from, const std::string& file,
                              const InsideDirectory& to, const std::string& name, LinkKind link,
-                             const std::function<void(uint64_t bytes)>& read) {
+                             const PieceDone& read) {
   // Opening it through its tree refuses links that lead out of it.
   SHARD_TRY(const ByteSourcePtr source, from.Open(file));
   if (link == LinkKind::kCopy) return CopyHashed(*source, to, name, read);

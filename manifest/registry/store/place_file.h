@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 
 #include "libshard/base/files/inside_directory.h"
 #include "libshard/base/files/source_tree.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "manifest/write/link_file.h"
 
@@ -23,11 +23,10 @@ struct PlacedFile {
 // and `name` does not exist and is directly in `to`.
 Result<PlacedFile> PlaceFile(const SourceTree& from, const std::string& file,
                              const InsideDirectory& to, const std::string& name,
-                             manifest::LinkKind link,
-                             const std::function<void(uint64_t bytes)>& read);
+                             manifest::LinkKind link, const PieceDone& read);
 
 // SHA-256 of a file, as 64 digits.
 Result<std::string> HashFile(const SourceTree& tree, const std::string& file,
-                             const std::function<void(uint64_t bytes)>& read);
+                             const PieceDone& read);
 
 }  // namespace moepack::registry

@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "libshard/base/files/source_tree.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "manifest/registry/artifact/oci_manifest.h"
 #include "manifest/write/link_file.h"
@@ -78,13 +78,12 @@ struct NewTag {
 // Also adds. Blobs come first, then manifests, then tags, which alone make them visible.
 class WritableStore : public Store {
  public:
-  using BytesRead = std::function<void(uint64_t bytes)>;
   // Adds a file under its promised digest. kMismatch, and nothing is added, if the file has other
   // bytes. `link` is how it gets into a layout; `read` is called for every step and may be empty.
   // Several threads may add at once.
   virtual Result<Added> AddFile(const SourceTree& from, const std::string& file,
                                 const BlobRecord& blob, manifest::LinkKind link,
-                                const BytesRead& read) = 0;
+                                const PieceDone& read) = 0;
   virtual Result<Added> AddText(const BlobRecord& blob, std::string_view text) = 0;
   // Adds a manifest, under its digest only. REQUIRES: what it names was added.
   virtual Result<Added> AddManifest(const BlobRecord& manifest, std::string_view text) = 0;

@@ -60,11 +60,10 @@ class Fetching {
         promise_(promise),
         options_(options),
         buffers_(buffers),
-        part_(std::move(part)) {
+        part_(std::move(part)),
+        pass_(options) {
     report_.resumed_bytes = part_.cells().done_bytes();
     pass_.connections = promise.size < options.parallel_from ? 1 : buffers.count();
-    pass_.progress = options.progress;
-    pass_.rehashed = options.rehashed;
   }
 
   Result<FetchReport> Run() {
@@ -133,7 +132,7 @@ class Fetching {
   const FetchOptions& options_;
   PieceBuffers& buffers_;
   PartFile part_;
-  PassOptions pass_;
+  FetchOptions pass_;  // with the connections of this file
   FetchReport report_;
   bool discarded_ = false;
 };
@@ -163,7 +162,7 @@ Result<FetchReport> FetchFile(const ByteSource& from, const Promise& promise,
     // The other process may have taken the partial file because it had finished it.
     if (IsBrought(directory, name, promise)) {
       SHARD_CHECK(fetching.RemoveRest());
-      if (options.progress) options.progress(promise.size);
+      if (options.progress) options.progress(promise.size, promise.size);
       FetchReport by_another;
       by_another.by_another = true;
       return by_another;

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/byte_progress.h"
 #include "libshard/base/files/byte_source.h"
 #include "libshard/base/files/cell_digest.h"
 #include "libshard/base/files/inside_directory.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "manifest/registry/transfer/piece_buffers.h"
 
@@ -31,11 +31,11 @@ struct FetchOptions {
   size_t piece_bytes = 8u << 20;        // of one request; each connection has such a buffer
   size_t connections = 4;               // requests at once
   uint64_t parallel_from = 256u << 20;  // smaller files take one connection each
+  size_t files = 4;                     // FetchFiles: concurrently
   // Callbacks may be empty; they are called from any thread, one at a time. `progress` gets how
-  // many bytes of the file are there, which decreases if damaged ones are fetched again; `rehashed`
-  // gets how many of those left by an earlier run are hashed.
-  std::function<void(uint64_t there)> progress = {};
-  ByteReport rehashed = {};
+  // many bytes are there, which decreases if damaged ones are fetched again; `rehashed` gets how
+  // many of those left by an earlier run are hashed, of a total that grows as files begin.
+  OnProgress progress = {}, rehashed = {};
   std::function<void(const std::string&)> warn = {};
 };
 

@@ -22,7 +22,7 @@ constexpr size_t kHashBuffer = 256u << 10;  // stays in the cache between readin
 // last two are each done by only one thread at a time. So it works with any number of threads.
 class Pass {
  public:
-  Pass(const ByteSource& from, PartFile& part, PieceBuffers& buffers, const PassOptions& options)
+  Pass(const ByteSource& from, PartFile& part, PieceBuffers& buffers, const FetchOptions& options)
       : from_(from),
         part_(part),
         buffers_(buffers),
@@ -39,7 +39,7 @@ class Pass {
   }
 
   Result<PassOutcome> Run() {
-    if (options_.progress) options_.progress(there_);
+    if (options_.progress) options_.progress(there_, from_.size());
     const size_t threads = connections_ + (resumed_.size() > 1 ? 2 : 1);
     RunOnThreads(
         threads, [&] { Work(); }, [&] { Stop(); });
@@ -131,7 +131,7 @@ class Pass {
     ahead_.emplace(job.offset, job.offset + job.bytes);
     Count(job.offset / cell_bytes_, job.bytes);
     Advance();
-    if (options_.progress) options_.progress(there_);
+    if (options_.progress) options_.progress(there_, from_.size());
     changed_.notify_all();
     return Ok();
   }
@@ -195,7 +195,7 @@ class Pass {
   const ByteSource& from_;
   PartFile& part_;
   PieceBuffers& buffers_;
-  const PassOptions& options_;
+  const FetchOptions& options_;
   const uint64_t size_, cell_bytes_;
   const size_t connections_;
   std::vector<bool> resumed_;  // cells that were already there
@@ -219,7 +219,7 @@ class Pass {
 }  // namespace
 
 Result<PassOutcome> FetchMissing(const ByteSource& from, PartFile& part, PieceBuffers& buffers,
-                                 const PassOptions& options) {
+                                 const FetchOptions& options) {
   return Pass(from, part, buffers, options).Run();
 }
 

@@ -2,26 +2,16 @@
 // hashed.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 
-#include "libshard/base/byte_progress.h"
 #include "libshard/base/files/byte_source.h"
 #include "libshard/base/result.h"
+#include "manifest/registry/transfer/fetch_file.h"
 #include "manifest/registry/transfer/part_file.h"
 #include "manifest/registry/transfer/piece_buffers.h"
 
 namespace moepack::registry {
-
-struct PassOptions {
-  size_t connections = 1;  // concurrent reads of this file
-  // How many bytes of the file are there.
-  std::function<void(uint64_t there)> progress;
-  // How many of the bytes left by an earlier run are hashed.
-  ByteReport rehashed;
-};
 
 struct PassOutcome {
   std::string sha256;  // of the file as it is on disk, 64 digits
@@ -34,6 +24,6 @@ struct PassOutcome {
 // killed. After an error, or an interrupt (kInterrupted), complete cells are kept. Callbacks are
 // called from any thread, one at a time. REQUIRES: source and part have the same size.
 Result<PassOutcome> FetchMissing(const ByteSource& from, PartFile& part, PieceBuffers& buffers,
-                                 const PassOptions& options);
+                                 const FetchOptions& options);
 
 }  // namespace moepack::registry

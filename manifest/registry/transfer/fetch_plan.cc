@@ -18,7 +18,7 @@ constexpr uint64_t kSpareShare = 100;  // a hundredth, for what the file system 
 // Adds up the progress that the files report individually.
 class SharedProgress {
  public:
-  SharedProgress(ByteReport report, size_t files, uint64_t total)
+  SharedProgress(OnProgress report, size_t files, uint64_t total)
       : report_(std::move(report)), files_(files), total_(total) {}
 
   void Set(size_t file, uint64_t done, uint64_t of) {
@@ -36,7 +36,7 @@ class SharedProgress {
   struct Of {
     uint64_t done = 0, of = 0;
   };
-  const ByteReport report_;
+  const OnProgress report_;
   std::mutex mutex_;
   std::vector<Of> files_;
   uint64_t done_ = 0, total_;
@@ -51,11 +51,11 @@ uint64_t SumOfSizes(const std::vector<FetchItem>& items) {
 class PlanRun {
  public:
   PlanRun(const std::vector<FetchItem>& items, const InsideDirectory& directory,
-          const FetchPlanOptions& options)
+          const FetchOptions& options)
       : items_(items),
         directory_(directory),
         options_(options),
-        buffers_(options.file.connections, options.file.piece_bytes),
+        buffers_(options.connections, options.piece_bytes),
         progress_(options.progress, items.size(), SumOfSizes(items)),
         rehashed_(options.rehashed, items.size(), 0),
         reports_(items.size()) {
@@ -83,10 +83,8 @@ class PlanRun {
   Status FetchOne(size_t i) {
     SHARD_CHECK(CheckInterrupt());
     const FetchItem& item = items_[i];
-    FetchOptions options = options_.file;
-    options.progress = [this, i](uint64_t there) {
-      progress_.Set(i, there, items_[i].promise.size);
-    };
+    FetchOptions options = options_;
+    options.progress = [this, i](uint64_t there, uint64_t of) { progress_.Set(i, there, of); };
     options.rehashed = [this, i](uint64_t done, uint64_t of) { rehashed_.Set(i, done, of); };
     SHARD_TRY(const ByteSourcePtr from, item.open());
     SHARD_TRY(reports_[i],
@@ -102,7 +100,7 @@ class PlanRun {
 
   const std::vector<FetchItem>& items_;
   const InsideDirectory& directory_;
-  const FetchPlanOptions& options_;
+  const FetchOptions& options_;
   PieceBuffers buffers_;
   SharedProgress progress_, rehashed_;
   std::vector<FetchReport> reports_;
@@ -124,7 +122,7 @@ Status CheckRoomFor(const std::vector<FetchItem>& items, const InsideDirectory& 
 
 Result<std::vector<FetchReport>> FetchFiles(const std::vector<FetchItem>& items,
                                             const InsideDirectory& directory,
-                                            const FetchPlanOptions& options) {
+                                            const FetchOptions& options) {
   SHARD_CHECK(CheckRoomFor(items, directory));
   return PlanRun(items, directory, options).Run();
 }

@@ -20,21 +20,14 @@ struct FetchItem {
   std::string name;  // in the directory, '/' between parts; each once
 };
 
-struct FetchPlanOptions {
-  // For each file; of its callbacks only `warn` is used. Connections are for all files together.
-  FetchOptions file;
-  size_t files = 4;  // concurrently
-  // For all files together; may be empty. The total of `rehashed` grows as files begin.
-  ByteReport progress = {}, rehashed = {};
-};
-
 // Fetches all files, as FetchFile does, the largest first. Before the first byte the disk must have
-// room for what is missing plus one percent (kIo). The first error stops the others; fetched bytes
+// room for what is missing plus one percent (kIo). Connections and progress are those of all files
+// together. The first error stops the others; fetched bytes
 // stay as after FetchFile. The caller omits files that already exist. The reports are in the order
 // of the items.
 Result<std::vector<FetchReport>> FetchFiles(const std::vector<FetchItem>& items,
                                             const InsideDirectory& directory,
-                                            const FetchPlanOptions& options);
+                                            const FetchOptions& options);
 
 // Only the check for room, for a dry run.
 Status CheckRoomFor(const std::vector<FetchItem>& items, const InsideDirectory& directory);

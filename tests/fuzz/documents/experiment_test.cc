@@ -13,7 +13,7 @@ using moepack::Json;
 using namespace moepack::runtime;
 
 constexpr const char* kName = "experiment.json";
-const std::vector<EvalTokens> kSessions = {{"a", "", {1, 2, 3, 4}}, {"b", "", {1, 2, 3, 4}}};
+const std::vector<TokenSession> kSessions = {{"a", "", {1, 2, 3, 4}}, {"b", "", {1, 2, 3, 4}}};
 const std::vector<size_t> kNodes = {2, 2, 1};
 const ExperimentRule kRule = {{2}, 0};
 
@@ -28,7 +28,7 @@ ExperimentState Rows() {
 
 std::vector<std::string> Seeds() {
   ExperimentState state = Rows();
-  for (const EvalTokens& session : kSessions) {
+  for (const TokenSession& session : kSessions) {
     for (ExperimentRow& row : state.rows)
       row.sessions.push_back({session.name, "code", 3, {{0.5, 0.25, 0.5, 1}}, 0});
     for (size_t row = 0; row < 2; ++row) {

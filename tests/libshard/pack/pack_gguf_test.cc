@@ -116,8 +116,8 @@ TEST_F(PackGgufTest, ReusesWhatAnInterruptedRunFinished) {
     ASSERT_TRUE(staging);
     PackOptions options;
     options.keep_partial = true;
-    options.progress = [](const PackProgress& state) {
-      if (state.done_bytes > state.total_bytes / 2) InterruptRequested() = true;
+    options.progress = [](uint64_t done, uint64_t total) {
+      if (done > total / 2) InterruptRequested() = true;
     };
     std::vector<OutputFile> files = files_;
     EXPECT_FALSE(Pack(sources(), files, *staging, options));

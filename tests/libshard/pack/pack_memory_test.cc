@@ -61,7 +61,7 @@ TEST_F(PackMemory, TheOthersDoNotWaitForAThreadThatFailed) {
     PackOptions options;
     options.jobs = 6;
     size_t calls = 0;
-    options.progress = [&](const PackProgress&) {
+    options.progress = [&](uint64_t, uint64_t) {
       if (calls++ == after) throw std::bad_alloc();
     };
     EXPECT_THROW(static_cast<void>(Digests(options)), std::bad_alloc);
@@ -74,7 +74,7 @@ TEST_F(PackMemory, AnInterruptEndsWorkersThatWaitForTheirTurn) {
   PackOptions options;
   options.jobs = 4;
   size_t calls = 0;
-  options.progress = [&](const PackProgress&) {
+  options.progress = [&](uint64_t, uint64_t) {
     if (++calls == 3) InterruptRequested() = true;
   };
   const auto result = Digests(options);

@@ -203,8 +203,8 @@ TEST_F(AssembleNodeTest, ProgressCountsTheBytesCheckedBeforeCutting) {
   Split("qwen3-moe");
   std::map<uint64_t, uint64_t> steps;  // total bytes -> the most that were done
   AssembleOptions options;
-  options.pack.progress = [&](const PackProgress& state) {
-    steps[state.total_bytes] = std::max(steps[state.total_bytes], state.done_bytes);
+  options.pack.progress = [&](uint64_t done, uint64_t total) {
+    steps[total] = std::max(steps[total], done);
   };
   ASSERT_TRUE(Assemble(options));
   EXPECT_EQ(steps.size(), 2u);

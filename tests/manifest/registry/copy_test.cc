@@ -17,10 +17,10 @@ class CopyTest : public LayoutSample {
  protected:
   void SetUp() override { PublishOne(); }
   Result<StoreReport> CopyTo(const Reference& from, const Reference& to,
-                             const CopyOptions& options = {}) {
+                             const PutOptions& options = {}) {
     return Copy(from, to, options);
   }
-  Error Refusal(const Reference& from, const Reference& to, const CopyOptions& options = {}) {
+  Error Refusal(const Reference& from, const Reference& to, const PutOptions& options = {}) {
     const auto report = Copy(from, to, options);
     return report ? Error{Code::kIo, "no error"} : report.error();
   }

@@ -31,8 +31,8 @@ class LayoutSample : public testing::Test {
   Reference Ref(const std::string& tag = "v1", const std::string& layout = "layout") const {
     return {Reference::Kind::kLayout, Path(layout), tag, ""};
   }
-  Result<PublishReport> PublishTo(const Reference& to, const PublishOptions& options = {},
-                                  const std::string& name = "dist") {
+  Result<StoreReport> PublishTo(const Reference& to, const PutOptions& options = {},
+                                const std::string& name = "dist") {
     return Publish(Path(name), to, options);
   }
   // Writes "dist" and publishes it as layout:v1.

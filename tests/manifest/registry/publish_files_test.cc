@@ -19,8 +19,7 @@ using testing::Not;
 class PublishFilesTest : public LayoutSample {
  protected:
   void SetUp() override { Write("dist"); }
-  Result<PublishFilesReport> Lay(const PublishFilesOptions& options = {},
-                                 const std::string& name = "dist") {
+  Result<PublishFilesReport> Lay(const PutOptions& options = {}, const std::string& name = "dist") {
     return PublishFiles(Path(name), Path("out"), options);
   }
   std::string Text(const std::string& name) const { return fixtures::ReadFile(dir_ / name); }
@@ -53,7 +52,7 @@ TEST_F(PublishFilesTest, LargeFilesAreLinkedAndSmallOnesCopied) {
     const bool weights = file.name.ends_with(".safetensors");
     EXPECT_EQ(file.how, asset ? "copy" : weights ? "hardlink" : "written") << file.name;
   }
-  PublishFilesOptions options;
+  PutOptions options;
   options.link = manifest::LinkKind::kCopy;
   options.force = true;
   ASSERT_TRUE(Lay(options));
@@ -96,7 +95,7 @@ TEST_F(PublishFilesTest, NamesADamagedFileAndLeavesNothing) {
 TEST_F(PublishFilesTest, ReplacesOnlyItsOwnOutputAndOnlyWithForce) {
   ASSERT_TRUE(Lay());
   ExpectRefused(Lay(), Code::kInvalidArgument, "already exists");
-  PublishFilesOptions force;
+  PutOptions force;
   force.force = true;
   ASSERT_TRUE(Lay(force));
   fixtures::WriteFile(dir_ / "out/notes.txt", "mine");
@@ -114,7 +113,7 @@ TEST_F(PublishFilesTest, AnOutputInsideTheDistributionIsRefused) {
 TEST_F(PublishFilesTest, AnIncompleteDistributionNeedsPermission) {
   Write("part", {"trunk", "assets", "group:2"});
   ExpectRefused(Lay({}, "part"), Code::kInvalidArgument, "lacks group:0, group:1, overlay");
-  PublishFilesOptions options;
+  PutOptions options;
   options.allow_incomplete = true;
   const auto report = Lay(options, "part");
   ASSERT_TRUE(report) << report.error().message;
@@ -122,7 +121,7 @@ TEST_F(PublishFilesTest, AnIncompleteDistributionNeedsPermission) {
 }
 
 TEST_F(PublishFilesTest, ADryRunCountsTheSameAndWritesNothing) {
-  PublishFilesOptions options;
+  PutOptions options;
   options.dry_run = true;
   const auto dry = Lay(options);
   ASSERT_TRUE(dry) << dry.error().message;

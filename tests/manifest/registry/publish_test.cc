@@ -16,7 +16,7 @@ using testing::HasSubstr;
 class PublishTest : public LayoutSample {
  protected:
   // The error of a publish that must not change index.json.
-  Error Refusal(const Reference& to, const PublishOptions& options = {}) {
+  Error Refusal(const Reference& to, const PutOptions& options = {}) {
     const std::string before = fixtures::ReadFile(dir_ / "layout/index.json");
     const auto report = PublishTo(to, options);
     EXPECT_FALSE(report);
@@ -24,9 +24,9 @@ class PublishTest : public LayoutSample {
     EXPECT_TRUE(after == before || Json::parse(after)["manifests"].empty());
     return report ? Error{Code::kIo, ""} : report.error();
   }
-  static std::vector<std::string> Tags(const PublishReport& report) {
+  static std::vector<std::string> Tags(const StoreReport& report) {
     std::vector<std::string> tags;
-    for (const PublishReport::Tag& tag : report.tags) tags.push_back(tag.tag);
+    for (const StoreReport::Tag& tag : report.tags) tags.push_back(tag.tag);
     return tags;
   }
 };
@@ -69,7 +69,7 @@ TEST_F(PublishTest, ASecondRunWritesNothing) {
   const auto again = PublishTo(Ref());
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->added_bytes(), 0u);
-  for (const PublishReport::Blob& blob : again->blobs) EXPECT_EQ(blob.how, "there");
+  for (const StoreReport::Blob& blob : again->blobs) EXPECT_EQ(blob.how, "there");
   EXPECT_TRUE(tiny::Tree(dir_ / "layout") == before);
 }
 
@@ -183,7 +183,7 @@ TEST_F(PublishTest, MovesATagOnlyOnRequest) {
   PublishOne();
   fs::remove_all(dir_ / "dist");
   Write("dist", {"trunk", "overlay", "assets", "group:0"});
-  PublishOptions options;
+  PutOptions options;
   options.allow_incomplete = true;
   const Error error = Refusal(Ref(), options);
   EXPECT_EQ(error.code, Code::kInvalidArgument);
@@ -212,7 +212,7 @@ TEST_F(PublishTest, MovingTagsAreMovedWithoutForce) {
   Write("dist");
   ASSERT_TRUE(PublishTo(Ref("v1-o1"), {.moving_tags = {"v1"}}));
   Write("other", {"trunk", "overlay", "assets", "group:0"});
-  const PublishOptions options = {.allow_incomplete = true, .moving_tags = {"v1"}};
+  const PutOptions options = {.allow_incomplete = true, .moving_tags = {"v1"}};
   const auto second = PublishTo(Ref("v1-o2"), options, "other");
   ASSERT_TRUE(second) << second.error().message;
   const auto layout = OciLayout::Open(Path("layout"));
@@ -250,7 +250,7 @@ TEST_F(PublishTest, AMovingTagLeavesRoomForThoseOfViews) {
 TEST_F(PublishTest, NamesAGroupThatIsThere) {
   Write("some", {"trunk", "overlay", "assets", "group:1"});
   Write("none", {"trunk", "overlay", "assets"});
-  const PublishOptions options = {.views = false, .allow_incomplete = true};
+  const PutOptions options = {.views = false, .allow_incomplete = true};
   EXPECT_EQ(PublishTo(Ref("some"), options, "some")->group, 1u);
   EXPECT_EQ(PublishTo(Ref("none"), options, "none")->group, std::nullopt);
 }

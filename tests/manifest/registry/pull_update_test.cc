@@ -20,7 +20,7 @@ class UpdateTest : public PullTest {
     Write("next", {"trunk", "overlay", "assets", "group:1"});
   }
   void MoveTag() {
-    const PublishOptions options = {.allow_incomplete = true, .moving_tags = {"now"}};
+    const PutOptions options = {.allow_incomplete = true, .moving_tags = {"now"}};
     ASSERT_TRUE(PublishTo(Ref("v2"), options, "next"));
   }
   PullOptions Updating() const {

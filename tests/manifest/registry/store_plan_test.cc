@@ -27,7 +27,7 @@ class StorePlanTest : public testing::Test {
     return plan;
   }
   static Status Put(WritableStore& store, StorePlan& plan, StoreReport& report) {
-    const auto add = [&](const StorePlan::Blob& item, const WritableStore::BytesRead&) {
+    const auto add = [&](const StorePlan::Blob& item, const PieceDone&) {
       return store.AddText(item.blob, item.text);
     };
     return PutPlan(store, add, {}, plan, report);
@@ -52,7 +52,7 @@ TEST_F(StorePlanTest, CountsBlobsManifestsAndTags) {
   ASSERT_TRUE(there && *there);
   StorePlan again = Plan();
   StoreReport second = StartReport(again);
-  ASSERT_TRUE(LookAtStore(**there, false, 1, again, second));
+  ASSERT_TRUE(LookAtStore(**there, {}, again, second));
   EXPECT_EQ(second.there_bytes(), 7u);
   EXPECT_EQ(second.tags[1].before, second.digest());
 }
@@ -63,7 +63,7 @@ TEST_F(StorePlanTest, DoesNotMoveATagThatSomebodyElseHasSetMeanwhile) {
   ASSERT_TRUE(store) << store.error().message;
   const std::string other = "{}\n";
   const BlobRecord theirs{kManifestType, DigestOf(Sha256Hex(other)), other.size()};
-  const auto add = [&](const StorePlan::Blob& item, const WritableStore::BytesRead&) {
+  const auto add = [&](const StorePlan::Blob& item, const PieceDone&) {
     EXPECT_TRUE((*store)->AddText(theirs, other));
     EXPECT_TRUE((*store)->SetTags({{"v1", theirs, other}}));
     return (*store)->AddText(item.blob, item.text);

@@ -180,7 +180,7 @@ TEST_F(ExistingOutput, RefusesAnUnlistedFileOfAKilledRunWithTheCommandThatListsI
 TEST_F(ExistingOutput, KeepsFilesThatAppearDuringTheRun) {
   Write("d");
   WriteOptions options = Forced();
-  options.pack.progress = [&](const PackProgress&) {
+  options.pack.progress = [&](uint64_t, uint64_t) {
     fixtures::WriteFile(dir_ / "d/notes.txt", "mine");
   };
   const auto report = tiny::Write(dir_ / "d", options);
@@ -304,7 +304,7 @@ TEST_F(ExistingOutput, AConfigOrTokenizerThatIsRewrittenDuringTheRunIsAnError) {
     const fixtures::TempDir source;
     fs::copy(tiny::kSource, source / "tiny");
     WriteOptions options = tiny::Only();
-    options.pack.progress = [&](const PackProgress&) {
+    options.pack.progress = [&](uint64_t, uint64_t) {
       const fs::path file = source / "tiny" / name;
       fixtures::WriteFile(file, fixtures::ReadFile(file) + "\n");
     };

@@ -56,7 +56,7 @@ class Evaluation : public ::testing::Test {
 
   EvalOptions options_;
   EvalInput input_;
-  std::vector<EvalTokens> sessions_;
+  std::vector<TokenSession> sessions_;
 };
 
 }  // namespace moepack::runtime

@@ -73,13 +73,13 @@ TEST(QualityRecordOf, HasNoBucketsUnlessSessionsNameThem) {
 }
 
 TEST(TokensDigestOf, DependsOnEveryNameBucketAndToken) {
-  const std::vector<EvalTokens> tokens = {{"a", "b", {1, 2}}};
+  const std::vector<TokenSession> tokens = {{"a", "b", {1, 2}}};
   const std::string digest = TokensDigest(tokens);
   EXPECT_EQ(digest.size(), 64u);
   EXPECT_EQ(digest, TokensDigest(tokens));
-  for (const EvalTokens& other : std::vector<EvalTokens>{
+  for (const TokenSession& other : std::vector<TokenSession>{
            {"ab", "", {1, 2}}, {"a", "c", {1, 2}}, {"a", "b", {2, 1}}, {"a", "b", {1}}})
-    EXPECT_NE(TokensDigest(std::vector<EvalTokens>{other}), digest) << other.name;
+    EXPECT_NE(TokensDigest(std::vector<TokenSession>{other}), digest) << other.name;
 }
 
 }  // namespace

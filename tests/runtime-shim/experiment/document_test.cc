@@ -29,7 +29,7 @@ ExperimentState TwoRows() {
   return state;
 }
 
-const std::vector<EvalTokens> kSessions = {{"a", "", {1, 2, 3, 4}}, {"b", "", {1, 2, 3, 4}}};
+const std::vector<TokenSession> kSessions = {{"a", "", {1, 2, 3, 4}}, {"b", "", {1, 2, 3, 4}}};
 const std::vector<size_t> kNodes = {2, 1};
 const ExperimentRule kRule = {{2}, 0};
 

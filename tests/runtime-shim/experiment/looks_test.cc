@@ -12,15 +12,15 @@ namespace {
 
 using ::testing::ElementsAre;
 
-std::vector<SessionName> Sessions(size_t prose, size_t code) {
-  std::vector<SessionName> sessions;
+std::vector<TokenSession> Sessions(size_t prose, size_t code) {
+  std::vector<TokenSession> sessions;
   for (size_t i = 0; i < prose; ++i) sessions.push_back({Cat("prose-", i), "prose"});
   for (size_t i = 0; i < code; ++i) sessions.push_back({Cat("code-", i), "code"});
   return sessions;
 }
 
 TEST(OrderSessions, EveryPrefixHasItsShareOfEachBucket) {
-  const std::vector<SessionName> sessions = Sessions(30, 10);
+  const std::vector<TokenSession> sessions = Sessions(30, 10);
   const std::vector<size_t> order = OrderSessions(sessions);
   std::map<std::string, int> seen;
   for (size_t i = 0; i < order.size(); ++i) {
@@ -32,8 +32,8 @@ TEST(OrderSessions, EveryPrefixHasItsShareOfEachBucket) {
 }
 
 TEST(OrderSessions, DependsOnNamesAndNotOnOrder) {
-  std::vector<SessionName> sessions = Sessions(7, 5), turned(sessions.rbegin(), sessions.rend());
-  const auto named = [](const std::vector<SessionName>& all) {
+  std::vector<TokenSession> sessions = Sessions(7, 5), turned(sessions.rbegin(), sessions.rend());
+  const auto named = [](const std::vector<TokenSession>& all) {
     std::vector<std::string> names;
     for (const size_t place : OrderSessions(all)) names.push_back(all[place].name);
     return names;

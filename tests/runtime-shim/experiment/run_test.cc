@@ -59,7 +59,7 @@ class Experiment : public ::testing::Test {
 
   ExperimentState state_;
   ExperimentPass pass_;
-  std::vector<EvalTokens> sessions_;
+  std::vector<TokenSession> sessions_;
   ExperimentRule rule_;
   ExperimentCalls calls_;
   int opened_ = 0;

@@ -102,7 +102,7 @@ TEST_F(CheckOfTiny, ComparesWithTheGivenSource) {
 
 TEST_F(CheckOfTiny, ReportsEachNodeWhenItIsDone) {
   CheckOptions options;
-  options.groups = {2};
+  options.group = 2;
   options.assembled = false;
   std::vector<uint32_t> seen;
   options.checked = [&](const CheckedNode& node) { seen.push_back(node.group); };
@@ -156,14 +156,14 @@ TEST_F(CheckOfTiny, RefusesToCompareAQuantizedDistributionWithItsSource) {
 TEST_F(CheckOfTiny, RefusesOtherSourcesAndMissingGroups) {
   EXPECT_EQ(Refusal(tiny::kSource.string()).code, Code::kInvalidArgument);
   CheckOptions options;
-  options.groups = {3};
+  options.group = 3;
   EXPECT_THAT(Refusal(Dir("plain"), options).message, HasSubstr("expected 0 to 2, found 3"));
 }
 
 TEST_F(CheckOfTiny, RunsTheGivenTokens) {
   CheckOptions options;
   options.tokens = {5, 6, 7};
-  options.groups = {0};
+  options.group = 0;
   const CheckReport report = Check("plain", options);
   EXPECT_EQ(report.tokens, options.tokens);
   for (const CheckedNode& node : report.nodes) EXPECT_EQ(node.findings.positions, 3u);
@@ -180,7 +180,7 @@ TEST_F(CheckOfTiny, SkipsAGroupTooSmallToRunWithoutTheOverlay) {
   split.uniform = false;
   WriteSplit(tiny::kSource, Dir("narrow"), split);
   CheckOptions options;
-  options.groups = {0};
+  options.group = 0;
   const CheckReport report = Check("narrow", options);
   ASSERT_EQ(report.nodes.size(), 3u);
   EXPECT_TRUE(report.nodes[0].passed());

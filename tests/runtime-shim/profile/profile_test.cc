@@ -35,9 +35,9 @@ class Profile : public ::testing::Test {
              size_t sessions = 1) {
     std::vector<uint32_t> ids(1000);
     std::iota(ids.begin(), ids.end(), 0u);
-    std::vector<ProfileText> texts;
+    std::vector<TokenSession> texts;
     for (const uint32_t size : sizes)
-      texts.push_back({Cat("text ", texts.size()), "", std::span(ids).first(size)});
+      texts.push_back({Cat("text ", texts.size()), "", {ids.begin(), ids.begin() + size}});
     std::vector<std::unique_ptr<Session>> opened;
     std::vector<Session*> slots;
     for (size_t slot = 0; slot < sessions; ++slot) {
@@ -122,7 +122,7 @@ TEST_F(Profile, AnErrorNamesTheTextsThatRanTogether) {
   RoutedSession one(Successor, TwoOfFour, 100, &collector_->ObserverOf(0)),
       two(Successor, TwoOfFour, 100, &collector_->ObserverOf(1));
   Session* const sessions[] = {&one, &two};
-  const ProfileText texts[] = {{"a", "", ids}, {"b", "", ids}};
+  const TokenSession texts[] = {{"a", "", ids}, {"b", "", ids}};
   options.chunk = 150;
   const Status done = ProfileTexts(texts, options, sessions, *collector_);
   ASSERT_FALSE(done);

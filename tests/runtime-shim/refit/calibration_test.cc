@@ -14,8 +14,9 @@ using testing::HasSubstr;
 
 const std::vector<uint32_t> kTwenty(20, 1), kFour(4, 1);
 
-Calibration Make(std::vector<CalibrationSession> sessions, const CalibrationOptions& options) {
-  auto made = MakeCalibration(sessions, options);
+Calibration Make(const std::vector<TokenSession>& sessions, const RefitOptions& options,
+                 std::optional<uint32_t> bos = std::nullopt, const SessionWeights& weights = {}) {
+  auto made = MakeCalibration(sessions, weights, options, bos);
   EXPECT_TRUE(made) << made.error().message;
   return made ? *std::move(made) : Calibration();
 }
@@ -26,8 +27,8 @@ std::vector<bool> KeptBack(const Calibration& calibration) {
   return kept;
 }
 
-CalibrationOptions WithFold(uint32_t fold) {
-  CalibrationOptions options;
+RefitOptions WithFold(uint32_t fold) {
+  RefitOptions options;
   options.context = 4;
   options.fold = fold;
   return options;
@@ -52,39 +53,40 @@ TEST(Calibration, HoldsOutTheLastWindowOfAShortText) {
 }
 
 TEST(Calibration, LimitsTheTokensOfEachBucket) {
-  CalibrationOptions options = WithFold(2);
+  RefitOptions options = WithFold(2);
   options.tokens = 8;
   const Calibration made = Make({{"a", "x", kTwenty, {}}, {"b", "y", kTwenty, {}}}, options);
   EXPECT_EQ(made.tokens, 16u);
 }
 
 TEST(Calibration, TakesTheWeightsOfTheSession) {
-  const Calibration made = Make({{"a", "", kFour, {0.5f, 1}}, {"b", "", kFour, {}}}, WithFold(2));
+  const Calibration made =
+      Make({{"a", "", kFour}, {"b", "", kFour}}, WithFold(2), std::nullopt, {{0.5f, 1}, {}});
   EXPECT_EQ(made.WeightOf(made.windows[0], 0), 0.5f);
   EXPECT_EQ(made.WeightOf(made.windows[1], 0), 1.0f);
 }
 
 TEST(Calibration, OneWindowIsTooFew) {
-  const std::vector<CalibrationSession> sessions = {{"a", "", kFour, {}}};
-  const auto made = MakeCalibration(sessions, WithFold(2));
+  const std::vector<TokenSession> sessions = {{"a", "", kFour, {}}};
+  const auto made = MakeCalibration(sessions, {}, WithFold(2), std::nullopt);
   ASSERT_FALSE(made);
   EXPECT_THAT(made.error().message,
               HasSubstr("calibration text: expected at least 2 windows of 4 tokens, found 1"));
 }
 
 // Sessions of 10 tokens; three kinds in one bucket, one after the other, as files are given.
-std::vector<CalibrationSession> ThreeKinds(const std::vector<uint32_t>& tokens) {
-  std::vector<CalibrationSession> sessions;
+std::vector<TokenSession> ThreeKinds(const std::vector<uint32_t>& tokens) {
+  std::vector<TokenSession> sessions;
   for (int i = 0; i < 300; ++i)
     sessions.push_back({"kind " + std::to_string(i / 100) + ", " + std::to_string(100 + i % 100),
                         "x",
-                        std::span(tokens).first(10),
+                        {tokens.begin(), tokens.begin() + 10},
                         {}});
   return sessions;
 }
 
 TEST(Calibration, ALimitTakesWholeSessionsOfEveryKindInABucket) {
-  const std::vector<CalibrationSession> sessions = ThreeKinds(kTwenty);
+  const std::vector<TokenSession> sessions = ThreeKinds(kTwenty);
   const std::vector<uint64_t> taken = TokensTaken(sessions, 900);
   uint64_t of_kind[3] = {};
   for (size_t i = 0; i < taken.size(); ++i) {
@@ -93,7 +95,7 @@ TEST(Calibration, ALimitTakesWholeSessionsOfEveryKindInABucket) {
   }
   EXPECT_EQ(of_kind[0] + of_kind[1] + of_kind[2], 900u);
   for (const uint64_t tokens : of_kind) EXPECT_NEAR(static_cast<double>(tokens), 300, 20);
-  CalibrationOptions options = WithFold(8);
+  RefitOptions options = WithFold(8);
   options.tokens = 900;
   const Calibration made = Make(sessions, options);
   EXPECT_EQ(made.tokens, 900u);
@@ -108,7 +110,7 @@ TEST(Calibration, ALimitTakesWholeSessionsOfEveryKindInABucket) {
 }
 
 TEST(Calibration, ALimitTakesTheSameSessionsWhateverTheOrderOfTheFiles) {
-  std::vector<CalibrationSession> sessions = ThreeKinds(kTwenty);
+  std::vector<TokenSession> sessions = ThreeKinds(kTwenty);
   const auto taken_names = [&] {
     std::set<std::string> names;
     const std::vector<uint64_t> taken = TokensTaken(sessions, 400);
@@ -127,27 +129,25 @@ TEST(Calibration, OfSessionsLongerThanAnEighthOfTheLimitPartsAreTaken) {
   const std::vector<uint32_t> tokens(1000, 1);
   // One session takes nothing away from the others.
   EXPECT_THAT(TokensTaken(
-                  std::vector<CalibrationSession>{
+                  std::vector<TokenSession>{
                       {"a", "x", tokens, {}}, {"b", "x", tokens, {}}, {"c", "x", tokens, {}}},
                   600),
               ElementsAre(200, 200, 200));
   // Short ones are taken whole.
   EXPECT_THAT(TokensTaken(
-                  std::vector<CalibrationSession>{
+                  std::vector<TokenSession>{
                       {"a", "x", tokens, {}}, {"b", "x", kTwenty, {}}, {"c", "y", tokens, {}}},
                   100),
               ElementsAre(80, 20, 100));
   // What fits is taken whole.
-  EXPECT_THAT(TokensTaken(std::vector<CalibrationSession>{{"a", "x", kTwenty, {}}}, 20),
-              ElementsAre(20));
-  EXPECT_THAT(TokensTaken(std::vector<CalibrationSession>{{"a", "x", kTwenty, {}}}, 0),
-              ElementsAre(20));
+  EXPECT_THAT(TokensTaken(std::vector<TokenSession>{{"a", "x", kTwenty, {}}}, 20), ElementsAre(20));
+  EXPECT_THAT(TokensTaken(std::vector<TokenSession>{{"a", "x", kTwenty, {}}}, 0), ElementsAre(20));
 }
 
 TEST(Calibration, APartOfASessionIsSpreadOverIt) {
   std::vector<uint32_t> tokens;
   for (uint32_t i = 0; i < 100; ++i) tokens.push_back(i);
-  CalibrationOptions options = WithFold(2);
+  RefitOptions options = WithFold(2);
   options.context = 10;
   options.tokens = 20;
   const Calibration made = Make({{"a", "x", tokens, {}}}, options);

@@ -74,9 +74,7 @@ std::vector<float> DownAfterRidge(std::vector<float> fit_weights) {
   made.TargetOthers(RandomExperts(made.shape(), 50));
   made.Run();
   made.node.fit_weights = std::move(fit_weights);
-  const RefitOptions options;
-  EXPECT_TRUE(
-      RidgeDown(made.products(), {options.lambda, options.sweeps, options.memory}, made.node));
+  EXPECT_TRUE(RidgeDown(made.products(), RefitOptions(), made.node));
   return made.node.experts.down;
 }
 

@@ -39,7 +39,7 @@ class MadeLayer {
   }
 
   NeuronSource source() const { return {table_, &weights_, weights_.sets}; }
-  uint64_t Refill(const RefillOptions& options = {}) {
+  uint64_t Refill(const RefitOptions& options = {}) {
     made.Run();
     const auto moved = RefillExperts(made.products(), options, source(), made.node);
     EXPECT_TRUE(moved) << moved.error().message;

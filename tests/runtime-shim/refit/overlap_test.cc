@@ -17,13 +17,12 @@ std::vector<uint32_t> CountFrom(uint32_t first, size_t count) {
 }
 
 const std::vector<uint32_t> kKnown = CountFrom(0, 100), kUnknown = CountFrom(500, 100);
-const std::vector<CalibrationSession> kCalibration = {{"known", "", kKnown, {}}};
+const std::vector<TokenSession> kCalibration = {{"known", "", kKnown, {}}};
 
 TEST(Overlap, CountsSharedRunsOfTwelveTokens) {
   std::vector<uint32_t> half = CountFrom(80, 20);
   half.insert(half.end(), kUnknown.begin(), kUnknown.begin() + 91);
-  const std::vector<CalibrationSession> held_out = {{"half", "", half, {}},
-                                                    {"new", "", kUnknown, {}}};
+  const std::vector<TokenSession> held_out = {{"half", "", half, {}}, {"new", "", kUnknown, {}}};
   const auto overlaps = FindOverlaps(kCalibration, held_out);
   ASSERT_EQ(overlaps.size(), 1u);
   EXPECT_EQ(overlaps[0].session, "half");
@@ -33,12 +32,12 @@ TEST(Overlap, CountsSharedRunsOfTwelveTokens) {
 
 TEST(Overlap, IgnoresRunsOfElevenTokens) {
   const std::vector<uint32_t> few = CountFrom(0, 11);
-  const std::vector<CalibrationSession> held_out = {{"few", "", few, {}}};
+  const std::vector<TokenSession> held_out = {{"few", "", few, {}}};
   EXPECT_TRUE(FindOverlaps(kCalibration, held_out).empty());
 }
 
 TEST(Overlap, CopiedSessionIsRefused) {
-  const std::vector<CalibrationSession> held_out = {{"copy", "", kKnown, {}}};
+  const std::vector<TokenSession> held_out = {{"copy", "", kKnown, {}}};
   const Status checked = CheckOverlaps(FindOverlaps(kCalibration, held_out));
   ASSERT_FALSE(checked);
   EXPECT_THAT(checked.error().message, HasSubstr("held-out session \"copy\": expected other text"));

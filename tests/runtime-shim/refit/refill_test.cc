@@ -72,7 +72,7 @@ TEST(Refill, SingularMatrixIsNamed) {
   MadeLayer layer;
   std::fill(layer.made.node.experts.gate.begin(), layer.made.node.experts.gate.begin() + 8, 0.0f);
   layer.made.Run();
-  RefillOptions options;
+  RefitOptions options;
   options.lambda = 0;
   const auto moved = RefillExperts(layer.made.products(), options, layer.source(), layer.made.node);
   ASSERT_FALSE(moved);

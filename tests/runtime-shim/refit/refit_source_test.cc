@@ -56,8 +56,7 @@ class RefitOfCheckpoint : public testing::TestWithParam<const char*> {
     moments.SetWeights(*weights);
     const std::vector<uint32_t> first = TokensBelow(model->vocabulary(), 1),
                                 second = TokensBelow(model->vocabulary(), 2);
-    const std::vector<CalibrationSession> sessions = {{"one", "", first, {}},
-                                                      {"two", "", second, {}}};
+    const std::vector<TokenSession> sessions = {{"one", "", first, {}}, {"two", "", second, {}}};
     RefitOptions options;
     options.context = 16;
     options.least_tokens = 20;

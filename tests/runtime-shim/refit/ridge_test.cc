@@ -13,9 +13,18 @@ using testing::HasSubstr;
 constexpr double kLambda = 0.05;
 constexpr uint64_t kNoMemory = 0;
 
+// With so many bytes for matrices.
+RefitOptions WithMemory(uint64_t bytes, double lambda = kLambda, uint32_t sweeps = 3) {
+  RefitOptions options;
+  options.lambda = lambda;
+  options.sweeps = sweeps;
+  options.memory = bytes == UINT64_MAX ? bytes : 4 * bytes;
+  return options;
+}
+
 void Ridge(MadeNode& made, uint64_t memory, uint32_t sweeps = 3, double lambda = kLambda) {
   made.Run();
-  const Status done = RidgeDown(made.products(), {lambda, sweeps, memory}, made.node);
+  const Status done = RidgeDown(made.products(), WithMemory(memory, lambda, sweeps), made.node);
   ASSERT_TRUE(done) << done.error().message;
 }
 
@@ -157,7 +166,7 @@ TEST(Ridge, SingularMatrixIsNamed) {
     MadeNode made;
     std::fill(made.node.experts.gate.begin(), made.node.experts.gate.begin() + 8, 0.0f);
     made.Run();
-    const Status done = RidgeDown(made.products(), {0, 3, memory}, made.node);
+    const Status done = RidgeDown(made.products(), WithMemory(memory, 0), made.node);
     ASSERT_FALSE(done);
     EXPECT_THAT(done.error().message, HasSubstr("normal matrix: expected a positive definite one"));
   }

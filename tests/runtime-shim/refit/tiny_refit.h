@@ -98,8 +98,7 @@ class TinyRefit {
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Model> model_;
   const std::vector<uint32_t> first_ = RandomTokens(1), second_ = RandomTokens(2);
-  const std::vector<CalibrationSession> sessions_ = {{"one", "", first_, {}},
-                                                     {"two", "", second_, {}}};
+  const std::vector<TokenSession> sessions_ = {{"one", "", first_, {}}, {"two", "", second_, {}}};
 };
 
 inline RefitRecord MustRun(TinyRefit& refit, const std::filesystem::path& directory,

@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -13,6 +14,7 @@
 #include "libshard/base/text/text.h"
 #include "libshard/stats/session_digest.h"
 #include "manifest/document/first_difference.h"
+#include "runtime-shim/eval/evaluate.h"
 #include "runtime-shim/experiment/document.h"
 #include "runtime-shim/experiment/looks.h"
 #include "runtime-shim/profile/identity.h"
@@ -22,8 +24,8 @@
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
+#include "tools/commands/experiment/experiment_arguments.h"
 #include "tools/commands/experiment/experiment_passes.h"
-#include "tools/commands/experiment/experiment_probe.h"
 #include "tools/options/options.h"
 #include "tools/options/output_file.h"
 #include "tools/reports/runs/experiment_report.h"
@@ -32,28 +34,61 @@ namespace moepack::cli {
 namespace experiment_command {
 namespace {
 
-using runtime::EvalTokens;
+// ---- How fast the model runs here
+
+struct ProbedSpeed {
+  uint64_t tokens = 0;  // that were run to find out
+  double seconds_per_token = 0;
+  uint64_t weight_bytes = 0;  // of the model as stored
+};
+
+// Enough for a batch like those of an evaluation, and done in seconds.
+constexpr size_t kProbedTokens = 256;
+
+uint64_t BytesOf(const runtime::Weights& weights) {
+  uint64_t bytes = 0;
+  for (const runtime::LoadedPart& part : weights.parts) bytes += part.bytes;
+  return bytes;
+}
+
+// Runs the beginning of a session through the whole model.
+Result<ProbedSpeed> ProbeSpeed(const ExperimentArguments& arguments, const TokenSession& session) {
+  SHARD_TRY(const auto executor, OpenExecutor(arguments.runtime));
+  SHARD_TRY(const LoadedModel loaded,
+            LoadModel(arguments.runtime.source, arguments.runtime, executor));
+  const size_t count =
+      std::min({kProbedTokens, session.tokens.size(), static_cast<size_t>(arguments.eval.context)});
+  const auto tokens = std::span(session.tokens).first(count);
+  runtime::SessionOptions options;
+  options.context = static_cast<uint32_t>(count);
+  SHARD_TRY(
+      const auto opened,
+      runtime::Session::Open(
+          *loaded.model, runtime::EligibleExperts(*loaded.weights, std::nullopt, true), options));
+  const auto begun = std::chrono::steady_clock::now();
+  SHARD_TRY(const std::vector<float> logits, opened->Feed(tokens, runtime::LogitsOf::kLast));
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+  return ProbedSpeed{count, took.count() / static_cast<double>(count), BytesOf(*loaded.weights)};
+}
+
+// ----
+
 using runtime::ExperimentState;
 
 // A killed run loses no more than this.
 constexpr auto kBetweenSaves = std::chrono::seconds(10);
 
 // The held-out sessions, in the order in which they run.
-Result<std::vector<EvalTokens>> ReadHeldOut(const ExperimentArguments& arguments) {
+Result<std::vector<TokenSession>> ReadHeldOut(const ExperimentArguments& arguments) {
   RuntimeArguments headers = arguments.runtime;
   // Only the tokenizer and the vocabulary are needed here; the passes verify what they load.
-  headers.no_verify = true;
+  headers.load.verify = false;
   SHARD_TRY(const auto weights, LoadSource(headers.source, headers));
   SHARD_TRY(std::vector<TokenSession> sessions,
             ReadSessions(arguments.texts, VocabularyOf(*weights), TokenizeAs(weights)));
-  std::vector<runtime::SessionName> names;
-  for (const TokenSession& session : sessions) names.push_back({session.name, session.bucket});
-  std::vector<EvalTokens> ordered;
-  for (const size_t place : runtime::OrderSessions(names)) {
-    TokenSession& session = sessions[place];
-    ordered.push_back(
-        {std::move(session.name), std::move(session.bucket), std::move(session.tokens)});
-  }
+  std::vector<TokenSession> ordered;
+  for (const size_t place : runtime::OrderSessions(sessions))
+    ordered.push_back(std::move(sessions[place]));
   return ordered;
 }
 
@@ -67,7 +102,7 @@ enum class HeldOut {
 // Refuses text that the statistics were measured on: plans that were made from it would look better
 // than they are. `measured` is of any plan, as all have the same statistics.
 Result<HeldOut> CheckHeldOut(const std::optional<PlanExpectation>& measured,
-                             const std::vector<EvalTokens>& sessions) {
+                             const std::vector<TokenSession>& sessions) {
   if (!measured) return HeldOut::kNoStatistics;
   const std::vector<std::string>& known = measured->texts;
   const std::vector<std::string> digests = SessionDigests(sessions);
@@ -90,9 +125,9 @@ Result<HeldOut> CheckHeldOut(const std::optional<PlanExpectation>& measured,
   return HeldOut::kUnknown;
 }
 
-std::string DigestOf(const std::vector<EvalTokens>& sessions) {
+std::string DigestOf(const std::vector<TokenSession>& sessions) {
   Sha256 digest;
-  for (const EvalTokens& session : sessions) {
+  for (const TokenSession& session : sessions) {
     // Lengths before texts, so that no two lists of sessions hash the same bytes.
     const std::string head = Cat(session.name.size(), ":", session.name, session.bucket.size(), ":",
                                  session.bucket, session.tokens.size(), ":");
@@ -105,9 +140,9 @@ std::string DigestOf(const std::vector<EvalTokens>& sessions) {
   return digest.Finish();
 }
 
-uint64_t TokensOf(const std::vector<EvalTokens>& sessions) {
+uint64_t TokensOf(const std::vector<TokenSession>& sessions) {
   uint64_t tokens = 0;
-  for (const EvalTokens& session : sessions) tokens += session.tokens.size();
+  for (const TokenSession& session : sessions) tokens += session.tokens.size();
   return tokens;
 }
 
@@ -119,7 +154,7 @@ Result<std::string> FileDigest(const std::string& path) {
 }
 
 // Everything that determines the figures, and the rule that may stop the experiment.
-Result<Json> SetupOf(const ExperimentModels& models, const std::vector<EvalTokens>& sessions,
+Result<Json> SetupOf(const ExperimentModels& models, const std::vector<TokenSession>& sessions,
                      HeldOut held_out) {
   const ExperimentArguments& arguments = models.arguments;
   Json splits = Json::array();
@@ -137,7 +172,7 @@ Result<Json> SetupOf(const ExperimentModels& models, const std::vector<EvalToken
        {{"sessions", sessions.size()},
         {"tokens", TokensOf(sessions)},
         {"digest", DigestOf(sessions)}}},
-      {"context", arguments.runtime.context},
+      {"context", arguments.eval.context},
       {"race_tokens", arguments.race_tokens},
       {"looks", arguments.looks},
       {"until_error", arguments.until_error > 0 ? Json(arguments.until_error) : Json(nullptr)},
@@ -159,7 +194,7 @@ Result<Json> SetupOf(const ExperimentModels& models, const std::vector<EvalToken
 // An experiment can only be resumed with its original setup: other texts, or another rule once
 // figures are known, would make its errors meaningless.
 Status GoOn(const ExperimentArguments& arguments, const Json& setup,
-            const std::vector<EvalTokens>& sessions, const std::vector<size_t>& nodes,
+            const std::vector<TokenSession>& sessions, const std::vector<size_t>& nodes,
             ExperimentState& state) {
   if (arguments.out.empty() || arguments.force) return Ok();
   SHARD_TRY(const bool there, IsThere(arguments.out));
@@ -209,7 +244,7 @@ class RunProgress {
 
 uint64_t TokensLeft(const ExperimentModels& models,
                     const std::vector<runtime::ExperimentPass>& passes,
-                    const std::vector<EvalTokens>& sessions, const ExperimentState& state) {
+                    const std::vector<TokenSession>& sessions, const ExperimentState& state) {
   uint64_t tokens = 0;
   for (size_t pass = 0; pass < passes.size(); ++pass) {
     const size_t done = state.rows[passes[pass].parts.front().row].sessions.size();
@@ -220,7 +255,7 @@ uint64_t TokensLeft(const ExperimentModels& models,
 }
 
 struct Prepared {
-  std::vector<EvalTokens> sessions;
+  std::vector<TokenSession> sessions;
   Json setup;
   runtime::ExperimentRule rule;
   ExperimentState state;

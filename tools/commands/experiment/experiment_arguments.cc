@@ -117,7 +117,7 @@ Status ReadValues(PlanReader& plan, ExperimentArguments& arguments) {
   SHARD_TRY(const auto eligible, plan.Count("eligible", "--eligible", 1, kMaxGroups));
   if (eligible) arguments.plan.eligible = *eligible;
   SHARD_TRY(const auto context, plan.Count("context", "--context", 2, kMostContext));
-  if (context) arguments.runtime.context = *context;
+  if (context) arguments.eval.context = *context;
   SHARD_TRY(const auto race, plan.Count("race_tokens", "--race-tokens", 1, kMostRaceTokens));
   if (race) arguments.race_tokens = *race;
   SHARD_TRY(const auto looks, plan.Count("looks", "--looks", 1, kMostLooks));
@@ -147,7 +147,7 @@ Status ReadPlan(const CLI::App& app, ExperimentArguments& arguments) {
 Status CheckModel(const ExperimentArguments& arguments) {
   const std::string& source = arguments.runtime.source;
   SHARD_TRY(const bool distribution, IsThere(fs::path(source) / manifest::kManifestFile));
-  if (!distribution) return CheckRuntimeOptions(arguments.runtime, "");
+  if (!distribution) return CheckRuntimeOptions(arguments.runtime.source, arguments.runtime, "");
   return Error{Code::kInvalidArgument,
                Cat(source, " is a distribution, which is already split; experiment needs a model"),
                "name the model that it was made from, or use `moepack eval`"};
@@ -209,7 +209,7 @@ void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments) {
                    "The model: a GGUF or a safetensors checkpoint. Or the file of an experiment, "
                    "NAME.json (docs/experiment.md), which names the model and may set everything "
                    "below; options on the command line take precedence.",
-                   arguments.runtime);
+                   arguments.runtime.source, arguments.runtime);
   AddTexts(app, arguments.texts);
   StartSection(app, "Split");
   app.add_option("--groups", arguments.plan.groups, "How many nodes share the experts. Default: 2.")
@@ -258,7 +258,7 @@ void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments) {
       ->type_name("FILE");
   AddForce(app, arguments.force);
   AddDryRun(app, arguments.dry_run);
-  AddContext(app, "Longer sessions are scored in windows. Default: 512.", arguments.runtime);
+  AddContext(app, "Longer sessions are scored in windows. Default: 512.", arguments.eval.context);
   AddExecutor(app, arguments.runtime);
   AddRunMemory(app, arguments.memory);
   AddJson(app, arguments.json);
@@ -267,7 +267,6 @@ void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments) {
 Status CompleteExperiment(const CLI::App& app, ExperimentArguments& arguments) {
   if (arguments.runtime.source.ends_with(".json")) SHARD_CHECK(ReadPlan(app, arguments));
   if (arguments.plan.groups == 0) arguments.plan.groups = 2;
-  if (arguments.runtime.context == 0) arguments.runtime.context = 512;
   if (arguments.strategies.empty()) arguments.strategies = ComparedPartitions();
   if (arguments.looks > 1 && arguments.until_error == 0)
     return Error{Code::kInvalidArgument, "--looks has no effect without --until-error",

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "libshard/plan/plan.h"
+#include "runtime-shim/eval/evaluate.h"
 #include "runtime-shim/refit/refit_options.h"
 #include "tools/options/runtime_options.h"
 #include "tools/options/session_texts.h"
@@ -15,10 +16,11 @@
 namespace moepack::cli {
 
 struct ExperimentArguments {
-  std::string experiment;    // the file; "" for none
-  RuntimeArguments runtime;  // of the model
-  TextArguments texts;       // held out
-  PlanOptions plan;          // groups, eligible, statistics; each strategy sets the partition
+  std::string experiment;                       // the file; "" for none
+  RuntimeArguments runtime;                     // of the model
+  TextArguments texts;                          // held out
+  runtime::EvalOptions eval = {.generate = 0};  // of every pass, before it is fitted to memory
+  PlanOptions plan;  // groups, eligible, statistics; each strategy sets the partition
   std::vector<std::string> strategies;
   std::vector<std::string> recipes;      // empty: nothing is quantized
   std::string imatrix;                   // for the recipes; "" for none

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "libshard/base/progress.h"
 #include "libshard/base/text/json.h"
 #include "libshard/model/model.h"
 #include "runtime-shim/experiment/run.h"
@@ -19,7 +20,7 @@ struct ExperimentModels {
   std::vector<ExperimentSplit> splits;
   std::filesystem::path work;  // where quantized and refitted ones are until it is complete
   // Progress within a session of a pass: tokens of all its runs; may be empty.
-  std::function<void(uint64_t done, uint64_t total)> progress;
+  OnProgress progress;
 };
 
 // Rows in the order of the report: the splits of the model as it is stored; then for each recipe

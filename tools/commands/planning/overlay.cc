@@ -13,7 +13,6 @@
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
-#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
@@ -131,7 +130,7 @@ Result<Timed<manifest::OverlayReport>> MakeWithProgress(const Arguments& argumen
   Progress progress("making the overlay");
   manifest::OverlayOptions options = arguments.overlay;
   options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
-  options.pack.progress = ShowPacking(progress);
+  options.pack.progress = progress.Shows();
   SHARD_TRY(manifest::OverlayReport report,
             manifest::MakeOverlay(arguments.distribution, arguments.out, options));
   return Timed<manifest::OverlayReport>{std::move(report), progress.seconds()};

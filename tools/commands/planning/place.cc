@@ -84,8 +84,7 @@ class Placing {
 
   Status OpenModel() {
     if (node_) return Ok();
-    SHARD_TRY(node_,
-              OpenNode(arguments_.runtime.source, NodeOptionsOf(arguments_.runtime, std::nullopt)));
+    SHARD_TRY(node_, OpenNode(arguments_.runtime.source, arguments_.runtime));
     PrintNotes(node_->weights().notes);
     if (node_->weights().plan) return Ok();
     return Error{Code::kInvalidArgument, Cat(arguments_.runtime.source,
@@ -114,7 +113,7 @@ class Placing {
     for (uint32_t group = 0; group < weights.plan->groups.size(); ++group) {
       if (!weights.FindGroup(group)) continue;
       groups.push_back(group);
-      eligible.push_back(runtime::EligibleExperts(weights, group, !arguments_.runtime.no_overlay));
+      eligible.push_back(runtime::EligibleExperts(weights, group, arguments_.runtime.load.overlay));
     }
     SHARD_TRY(const runtime::RaceResult race,
               runtime::RaceGroups(node_->model(), eligible, tokens, prefix));
@@ -139,7 +138,7 @@ Status CheckArguments(const Arguments& arguments) {
     return Error{Code::kInvalidArgument,
                  Cat(arguments.model_option, " has no effect: the table runs no model"),
                  "leave it out, or ask the model with --rule or --fallback"};
-  return CheckRuntimeOptions(arguments.runtime, "");
+  return CheckRuntimeOptions(arguments.runtime.source, arguments.runtime, "");
 }
 
 // Notes how many answers the table gave without being sure.
@@ -206,7 +205,7 @@ void AddRules(CLI::App& app, Arguments& arguments) {
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddRuntimeSource(app, "DIST", "The distribution for which to choose a group.",
-                   arguments->runtime);
+                   arguments->runtime.source, arguments->runtime);
   AddSessions(app, *arguments);
   AddRules(app, *arguments);
   AddExecutor(app, arguments->runtime);

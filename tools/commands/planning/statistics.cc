@@ -2,19 +2,23 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "libshard/base/files/file.h"
 #include "libshard/base/files/zstd.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
+#include "libshard/import/export.h"
+#include "libshard/import/import.h"
 #include "libshard/stats/statistics_file.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
-#include "tools/commands/planning/statistics_output.h"
 #include "tools/options/options.h"
+#include "tools/options/output_file.h"
 #include "tools/options/statistics_options.h"
 #include "tools/reports/runs/scores_report.h"
 
@@ -22,7 +26,94 @@ namespace moepack::cli {
 namespace statistics_command {
 namespace {
 
-using Arguments = StatisticsArguments;
+// ---- Where statistics go
+
+constexpr const char* kOnStandardOutput = "-";
+
+struct Arguments {
+  std::string action;
+  std::vector<std::string> files;
+  SourceArguments model;  // its source is "" without --model
+  std::string from, to;   // "" if they were not given
+  std::optional<std::string> score, out, weighting;
+  std::string plan;
+  std::optional<uint64_t> budget;
+  bool force = false, json = false;
+};
+
+// kInvalidArgument for an output that is an input, already exists without --force, or has a name
+// that its format does not allow: `statistics` says whether it is that of `profile`.
+Status CheckStatisticsOutput(const Arguments& arguments, bool statistics) {
+  const std::string& out = *arguments.out;
+  if (out == kOnStandardOutput) {
+    if (!arguments.json) return Ok();
+    return Error{Code::kInvalidArgument, "-o - and --json cannot be used together",
+                 "standard output can carry one document: drop --json to get the file itself"};
+  }
+  if (statistics) SHARD_CHECK(CheckStatisticsName(out));
+  std::vector<std::string> inputs = arguments.files;
+  inputs.push_back(arguments.plan);
+  AddNamedFiles(arguments.model.model, inputs);
+  const std::string& model = arguments.model.source;
+  return model.empty() ? CheckOutputFile(out, inputs, arguments.force)
+                       : CheckModelOutput(out, model, inputs, arguments.force);
+}
+
+// Whether all files are statistics of `profile`, judging by their first bytes.
+Result<bool> AllAreStatistics(const std::vector<std::string>& files) {
+  const Importer* statistics = FindImporter(kStatisticsFormat);
+  for (const std::string& path : files) {
+    SHARD_TRY(const Importer* const found, RecognizeFormat(path));
+    if (found != statistics) return false;
+  }
+  return true;
+}
+
+// Merges statistics of `profile`; those of a model other than `model`, if there is one, are
+// refused.
+Result<Statistics> MergeFiles(const std::vector<std::string>& files,
+                              const std::optional<MoeModel>& model) {
+  std::optional<Statistics> merged;
+  for (const std::string& path : files) {
+    SHARD_TRY(Statistics statistics, ReadStatistics(path));
+    if (merged) {
+      SHARD_CHECK(MergeStatistics(path, statistics, *merged));
+    } else {
+      merged = std::move(statistics);
+    }
+  }
+  if (!model) return *std::move(merged);
+  ExpertScores shape;
+  shape.layers = merged->model.layers;
+  LayerCounts counts;
+  for (const MoeLayerShape& layer : MeasuredLayers(*model))
+    counts[layer.layer] = layer.expert_count;
+  SHARD_CHECK(CheckScoresFit(files.front(), shape, counts));
+  SHARD_CHECK(CheckMeasuredOn(files.front(), merged->model.router_digest, *model));
+  return *std::move(merged);
+}
+
+// The text of the scores in another tool's format.
+Result<std::string> ExportText(const Exporter& exporter, const ExpertScores& scores,
+                               const Arguments& arguments, const std::optional<MoeModel>& model) {
+  ExportOptions options;
+  options.budget = arguments.budget;
+  if (arguments.weighting && *arguments.weighting == kHotWeightingNames[1])
+    options.weighting = HotWeighting::kMass;
+  if (model) {
+    for (const MoeLayer& layer : model->layers())
+      options.expert_bytes[layer.layer] = layer.expert_bytes;
+  }
+  std::optional<Plan> plan;
+  if (!arguments.plan.empty()) {
+    SHARD_TRY(plan, ReadPlanFile(arguments.plan, *model));
+    options.plan = &*plan;
+    options.plan_file = arguments.plan;
+  }
+  return exporter.write(scores, options);
+}
+
+// ----
 
 constexpr const char *kShow = "show", *kMerge = "merge", *kConvert = "convert";
 constexpr uint64_t kLeastBudget = 1;
@@ -138,7 +229,7 @@ Status Report(const Arguments& arguments, uint64_t bytes, Json report) {
 Result<int> WriteMerged(const Arguments& arguments, const std::optional<MoeModel>& model) {
   SHARD_TRY(const Statistics statistics, MergeFiles(arguments.files, model));
   const std::string& out = *arguments.out;
-  if (out == kStatisticsOnStandardOutput) {
+  if (out == kOnStandardOutput) {
     SHARD_CHECK(WriteJsonText(StatisticsBytes(out, statistics)));
     return kExitDone;
   }
@@ -168,7 +259,7 @@ Result<int> WriteExported(const Arguments& arguments, const Exporter& exporter,
                  {"basis", kScoreBasisNames[static_cast<size_t>(scores.basis)]},
                  {"sessions", scores.sessions.size()},
                  {"warnings", scores.warnings}};
-  if (*arguments.out == kStatisticsOnStandardOutput) {
+  if (*arguments.out == kOnStandardOutput) {
     SHARD_CHECK(WriteJsonText(text));
     return kExitDone;
   }

@@ -11,7 +11,6 @@
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
-#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/options/link_option.h"
@@ -32,9 +31,7 @@ struct Arguments {
   Reference from, to;  // the same, once they are parsed
   RegistryArguments registry;
   registry::UploadOptions upload;
-  std::optional<manifest::LinkKind> link;
-  registry::CopyOptions copy;
-  bool no_views = false, no_signatures = false;
+  registry::PutOptions copy;
   bool json = false;
 
   // Shown with the copy's tag.
@@ -69,8 +66,8 @@ Status ParseReferences(Arguments& arguments) {
   SHARD_TRY(NamedStore named, ParseNamed(by_target ? arguments.target : arguments.source,
                                          arguments.registry, arguments.upload));
   arguments.copy.access = std::move(named.access);
-  SHARD_CHECK(CheckLinkUse(arguments.link, arguments.from));
-  SHARD_CHECK(CheckLinkUse(arguments.link, arguments.to));
+  SHARD_CHECK(CheckLinkUse(arguments.copy.link, arguments.from));
+  SHARD_CHECK(CheckLinkUse(arguments.copy.link, arguments.to));
   return CheckUploadUse(arguments.upload, by_target, WithoutSecrets(arguments.target));
 }
 
@@ -93,13 +90,9 @@ Json ReportJson(const Arguments& arguments, const StoreReport& report) {
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
   SHARD_CHECK(ParseReferences(arguments));
-  registry::CopyOptions options = arguments.copy;
-  options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
-  options.views = !arguments.no_views;
-  options.signatures = !arguments.no_signatures;
   Progress progress("copying");
-  options.pack.progress = ShowPacking(progress);
-  SHARD_TRY(const StoreReport report, registry::Copy(arguments.from, arguments.to, options));
+  arguments.copy.pack.progress = progress.Shows();
+  SHARD_TRY(const StoreReport report, registry::Copy(arguments.from, arguments.to, arguments.copy));
   progress.Clear();
   PrintWarnings(report.warnings);
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, report))
@@ -109,7 +102,7 @@ Result<int> Run(Arguments& arguments) {
 
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  registry::CopyOptions& options = arguments->copy;
+  registry::PutOptions& options = arguments->copy;
   AddReference(app, "FROM", arguments->source,
                "What to copy: oci://host[:port]/repository[:tag][@sha256:...] of a registry, "
                "layout:DIR[:tag][@sha256:...] of this machine, layout+https://host/path[:tag] of a "
@@ -118,12 +111,12 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                "Where to: oci://host[:port]/repository[:tag], or layout:DIR[:tag], which is made "
                "if it is not there. Default tag: that of FROM.");
   StartSection(app, "Output");
-  app.add_flag("--no-views", arguments->no_views,
+  app.add_flag("!--no-views", options.views,
                "Leave out the node views of a set. Default: they are copied, tagged <tag>-g000 and "
                "so on.");
-  app.add_flag("--no-signatures", arguments->no_signatures,
+  app.add_flag("!--no-signatures", options.signatures,
                "Leave out the signatures of what is copied (tags sha256-<digits>.sig).");
-  AddLink(app, arguments->link,
+  AddLink(app, options.link,
           {"How blobs get from one layout into another", {"auto", "hardlink", "reflink", "copy"}});
   app.add_flag("--force", options.force, "Move tags that name something else.");
   AddJobs(app, options.pack.jobs);

@@ -7,14 +7,14 @@
 #include "libshard/base/text/address.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
+#include "manifest/registry/publish_files.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
-#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
-#include "tools/commands/registry/publish_files.h"
+#include "tools/base/table.h"
 #include "tools/options/link_option.h"
 #include "tools/options/options.h"
 #include "tools/options/reference_option.h"
@@ -26,7 +26,8 @@ namespace moepack::cli {
 namespace publish_command {
 namespace {
 
-using registry::PublishReport;
+using registry::PublishFilesReport;
+using registry::StoreReport;
 
 struct Arguments {
   std::string distribution, target;
@@ -34,9 +35,7 @@ struct Arguments {
   registry::Reference reference;  // `target`, once it is parsed
   RegistryArguments registry;
   registry::UploadOptions upload;
-  std::optional<manifest::LinkKind> link;
-  registry::PublishOptions publish;
-  bool no_views = false;
+  registry::PutOptions publish;
   bool json = false;
 
   std::string shown() const {
@@ -45,14 +44,14 @@ struct Arguments {
 };
 
 // REQUIRES: the report has a group.
-std::string PullCommand(const Arguments& arguments, const PublishReport& report) {
+std::string PullCommand(const Arguments& arguments, const StoreReport& report) {
   const registry::Reference& to = arguments.reference;
   const std::string pinned = registry::ReferenceText(to.With(to.tag_or_default(), report.digest()));
   const std::string group = Cat(*report.group);
   return ShellCommand({"moepack", "pull", pinned, "--group", group, "-o", "pulled-" + group});
 }
 
-std::string ReportText(const Arguments& arguments, const PublishReport& report, double seconds) {
+std::string ReportText(const Arguments& arguments, const StoreReport& report, double seconds) {
   const bool dry_run = arguments.publish.dry_run;
   std::string text = Cat(BlobTable(report), "\n", TagTable(report), "\n",
                          dry_run ? "would publish " : "published ", Shown(arguments.shown()), ": ",
@@ -65,7 +64,7 @@ std::string ReportText(const Arguments& arguments, const PublishReport& report, 
   return text;
 }
 
-Json ReportJson(const Arguments& arguments, const PublishReport& report) {
+Json ReportJson(const Arguments& arguments, const StoreReport& report) {
   Json document = {{"distribution", arguments.distribution},
                    {"reference", arguments.shown()},
                    {"dry_run", arguments.publish.dry_run}};
@@ -76,38 +75,82 @@ Json ReportJson(const Arguments& arguments, const PublishReport& report) {
   return document;
 }
 
-Result<Timed<PublishReport>> PublishWithProgress(const Arguments& arguments) {
-  Progress progress("publishing");
-  registry::PublishOptions options = arguments.publish;
-  options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
-  options.views = !arguments.no_views;
-  options.pack.progress = ShowPacking(progress);
-  SHARD_TRY(PublishReport report,
-            registry::Publish(arguments.distribution, arguments.reference, options));
-  return Timed<PublishReport>{std::move(report), progress.seconds()};
+// ---- Plain files
+
+// The user replaces "owner/name" by the repository's name.
+std::string UploadCommand(const std::string& out) {
+  return ShellCommand({"hf", "upload", "owner/name", PathArgument(out)});
+}
+
+std::string PullFilesCommand(uint32_t of_group) {
+  const std::string group = Cat(of_group);
+  return ShellCommand(
+      {"moepack", "pull", "hf://owner/name", "--group", group, "-o", "pulled-" + group});
+}
+
+std::string FilesText(const std::string& out, const PublishFilesReport& report, bool dry_run,
+                      double seconds) {
+  Table files({"file", ">bytes", "how"});
+  for (const PublishFilesReport::File& file : report.files)
+    files.Row({file.name, FormatCount(file.bytes), file.how});
+  std::string text = Cat(files.Render(), "\n", dry_run ? "would lay out " : "laid out ",
+                         ExactBytes(report.total_bytes()), " in ", Shown(out));
+  if (!dry_run) text += Cat(" in ", FormatElapsed(seconds));
+  text += "\n";
+  if (!report.absent.empty())
+    text += Cat("not complete; absent: ", moepack::Join(report.absent, ", "), "\n");
+  if (dry_run) return text;
+  text += Cat("\nnext, with the name of your repository:\n  ", UploadCommand(out), "\n");
+  if (report.group) text += Cat("and then every node:\n  ", PullFilesCommand(*report.group), "\n");
+  return text;
+}
+
+Json FilesJson(const std::string& distribution, const std::string& out,
+               const PublishFilesReport& report, bool dry_run) {
+  Json files = Json::array();
+  for (const PublishFilesReport::File& file : report.files) {
+    files.push_back({{"file", file.name}, {"bytes", file.bytes}});
+    if (!file.how.empty()) files.back()["how"] = file.how;
+  }
+  Json document = {{"distribution", distribution}, {"directory", out},
+                   {"dry_run", dry_run},           {"bytes", report.total_bytes()},
+                   {"files", std::move(files)},    {"absent", report.absent}};
+  if (!dry_run) document["upload_command"] = UploadCommand(out);
+  return document;
 }
 
 // Without a store there are no tags and no views.
-Result<int> RunToDirectory(const Arguments& arguments) {
-  const registry::PublishOptions& publish = arguments.publish;
-  const char* idle = !arguments.target.empty()      ? "REF"
-                     : arguments.no_views           ? "--no-views"
-                     : !publish.moving_tags.empty() ? "--moving-tag"
-                                                    : nullptr;
+Status CheckFilesUse(const Arguments& arguments) {
+  const char* idle = !arguments.target.empty()                ? "REF"
+                     : !arguments.publish.views               ? "--no-views"
+                     : !arguments.publish.moving_tags.empty() ? "--moving-tag"
+                                                              : nullptr;
   if (idle != nullptr) {
     return Error{Code::kInvalidArgument, Cat(idle, " has no effect beside --to-dir"),
                  "--to-dir writes plain files, which have no tags: leave one of the two out"};
   }
   SHARD_CHECK(CheckRegistryUse(arguments.registry, arguments.directory));
-  SHARD_CHECK(CheckUploadUse(arguments.upload, false, arguments.directory));
-  registry::PublishFilesOptions options;
-  options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
-  options.allow_incomplete = publish.allow_incomplete;
-  options.force = publish.force;
-  options.dry_run = publish.dry_run;
-  options.pack.jobs = publish.pack.jobs;
-  return RunPublishFiles(arguments.distribution, arguments.directory, options, arguments.json);
+  return CheckUploadUse(arguments.upload, false, arguments.directory);
 }
+
+// Lays out the distribution and prints what was done and how to continue.
+Result<int> RunToDirectory(Arguments& arguments) {
+  SHARD_CHECK(CheckFilesUse(arguments));
+  const std::string &distribution = arguments.distribution, &out = arguments.directory;
+  const bool dry_run = arguments.publish.dry_run;
+  Progress progress("publishing");
+  arguments.publish.pack.progress = progress.Shows();
+  SHARD_TRY(const PublishFilesReport report,
+            registry::PublishFiles(distribution, out, arguments.publish));
+  const double seconds = progress.seconds();
+  progress.Clear();
+  PrintWarnings(report.warnings);
+  SHARD_CHECK(arguments.json ? WriteJsonResult(FilesJson(distribution, out, report, dry_run))
+                             : WriteResult(FilesText(out, report, dry_run, seconds)));
+  return kExitDone;
+}
+
+// ----
 
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
@@ -122,21 +165,26 @@ Result<int> Run(Arguments& arguments) {
   SHARD_TRY(NamedStore named, ParseNamed(arguments.target, arguments.registry, arguments.upload));
   arguments.reference = std::move(named.reference);
   arguments.publish.access = std::move(named.access);
-  SHARD_CHECK(CheckLinkUse(arguments.link, arguments.reference));
+  SHARD_CHECK(CheckLinkUse(arguments.publish.link, arguments.reference));
   SHARD_CHECK(CheckUploadUse(arguments.upload,
                              arguments.reference.kind == registry::Reference::Kind::kServer,
                              WithoutSecrets(arguments.target)));
   SHARD_CHECK(CheckIsLocal(arguments.distribution));
-  SHARD_TRY(const Timed<PublishReport> outcome, PublishWithProgress(arguments));
-  PrintWarnings(outcome.report.warnings);
-  SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, outcome.report))
-                             : WriteResult(ReportText(arguments, outcome.report, outcome.seconds)));
+  Progress progress("publishing");
+  arguments.publish.pack.progress = progress.Shows();
+  SHARD_TRY(const StoreReport report,
+            registry::Publish(arguments.distribution, arguments.reference, arguments.publish));
+  const double seconds = progress.seconds();
+  progress.Clear();
+  PrintWarnings(report.warnings);
+  SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, report))
+                             : WriteResult(ReportText(arguments, report, seconds)));
   return kExitDone;
 }
 
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  registry::PublishOptions& options = arguments->publish;
+  registry::PutOptions& options = arguments->publish;
   app.add_option("DIST", arguments->distribution, "The directory of a distribution.")->required();
   AddReference(app, "REF", arguments->target,
                "Where to publish: oci://host[:port]/repository[:tag], a registry, or "
@@ -154,10 +202,10 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->check([](const std::string& directory) {
         return directory.empty() ? "expected a directory, found none" : "";
       });
-  app.add_flag("--no-views", arguments->no_views,
+  app.add_flag("!--no-views", options.views,
                "Publish the set only. Default: also a manifest for each group, tagged <tag>-g000 "
                "and so on, with which any OCI client fetches one node's files.");
-  AddLink(app, arguments->link,
+  AddLink(app, options.link,
           {"How bundles get into the layout", {"auto", "hardlink", "reflink", "copy"}});
   app.add_option("--moving-tag", options.moving_tags,
                  "Also set this tag, and move it if it names something else. Repeatable.")

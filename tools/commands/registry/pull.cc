@@ -16,7 +16,6 @@
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
-#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
@@ -34,7 +33,6 @@ using registry::PullReport;
 
 struct Arguments {
   std::string source, out;
-  std::optional<manifest::LinkKind> link;
   std::string overlay = "auto";
   registry::PullOptions pull;
   RegistryArguments registry;
@@ -125,18 +123,17 @@ void PrintPlan(const PullReport& plan) {
                    ExactBytes(plan.there_bytes()), " already there"));
 }
 
-Result<Outcome> PullWithProgress(const Arguments& arguments) {
-  SHARD_TRY(const NamedStore named, ParseNamed(arguments.source, arguments.registry));
+Result<Outcome> PullWithProgress(Arguments& arguments) {
+  SHARD_TRY(NamedStore named, ParseNamed(arguments.source, arguments.registry));
   Progress progress("pulling");
-  registry::PullOptions options = arguments.pull;
-  options.access = named.access;
+  registry::PullOptions& options = arguments.pull;
+  options.access = std::move(named.access);
   SHARD_TRY(options.keys, registry::ReadPublicKeys(arguments.key_files));
-  options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
   options.planned = [&](const PullReport& plan) {
     progress.Clear();
     if (!options.dry_run) PrintPlan(plan);
   };
-  options.pack.progress = ShowPacking(progress);
+  options.pack.progress = progress.Shows();
   SHARD_TRY(PullReport report, registry::Pull(named.reference, arguments.out, options));
   return Outcome{std::move(report), progress.seconds(), {}};
 }
@@ -151,7 +148,7 @@ Status Assemble(const Arguments& arguments, Outcome& outcome) {
   options.overlay = outcome.report.overlay.value_or("");
   options.force = arguments.pull.force;
   options.pack.jobs = arguments.pull.pack.jobs;
-  options.pack.progress = ShowPacking(progress);
+  options.pack.progress = progress.Shows();
   SHARD_TRY(outcome.node, manifest::AssembleNode(arguments.out, node, options));
   return Ok();
 }
@@ -222,7 +219,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "Then also make the node's directory for a stock runtime here, as assemble does, "
                  "with the overlay that was pulled.")
       ->type_name("DIR");
-  AddLink(app, arguments->link,
+  AddLink(app, options.link,
           {"How bundles get out of the layout", {"auto", "hardlink", "reflink", "copy"}});
   app.add_flag("--update", options.update,
                "Get what the tag names now, even if the output was pulled before, and fetch only "

@@ -33,9 +33,10 @@ using registry::Reference;
 using registry::SignedManifest;
 
 struct Arguments {
-  std::string place, key_file, passphrase_file, identity, out;
-  bool no_views = false, oms = false, force = false, dry_run = false, json = false;
-  size_t jobs = 0;
+  std::string place, key_file, passphrase_file;
+  bool oms = false, json = false;
+  registry::SignOptions sign;
+  registry::OmsSignOptions files;  // its dry_run is for both
   RegistryArguments registry;
 };
 
@@ -43,24 +44,24 @@ struct Arguments {
 std::string NextLines(const Arguments& arguments, const std::string& place) {
   const fs::path file = fs::path(arguments.key_file).replace_extension(".pub");
   std::error_code error;
-  if (arguments.dry_run || !fs::exists(file, error)) return "";
+  if (arguments.files.dry_run || !fs::exists(file, error)) return "";
   CommandLine line("verify");
   line.AddPath(place);
   if (arguments.oms) line.Add("--oms");
   line.AddPath("--key", file.string());
-  line.AddPath("--signature", arguments.out);
+  line.AddPath("--signature", arguments.files.signature_file);
   return Cat("\nnext:\n  ", line.Text(), "\n");
 }
 
 std::string StateOf(const Arguments& arguments, const SignedManifest& one) {
   if (one.was_signed) return "was signed";
-  return arguments.dry_run ? "to sign" : "signed";
+  return arguments.files.dry_run ? "to sign" : "signed";
 }
 
 // ---- Sets in a registry or a layout
 
 std::string IdentityOf(const Arguments& arguments, const Reference& reference) {
-  if (!arguments.identity.empty()) return arguments.identity;
+  if (!arguments.sign.identity.empty()) return arguments.sign.identity;
   return reference.kind == Reference::Kind::kServer ? reference.place : registry::kLayoutIdentity;
 }
 
@@ -69,8 +70,8 @@ std::string ReportText(const Arguments& arguments, const Reference& reference,
   Table table({"tag", "state", "manifest"});
   for (const SignedManifest& one : all) table.Row({one.tag, StateOf(arguments, one), one.digest});
   const std::string shown = ReferenceText(reference);
-  return Cat(table.Render(), "\n", arguments.dry_run ? "would sign " : "signed ", Shown(shown),
-             " as ", IdentityOf(arguments, reference), " with ", KeyText(key), "\n",
+  return Cat(table.Render(), "\n", arguments.files.dry_run ? "would sign " : "signed ",
+             Shown(shown), " as ", IdentityOf(arguments, reference), " with ", KeyText(key), "\n",
              NextLines(arguments, shown));
 }
 
@@ -86,11 +87,11 @@ Json ReportJson(const Arguments& arguments, const Reference& reference,
   return {{"reference", ReferenceText(reference)},
           {"identity", IdentityOf(arguments, reference)},
           {"key", KeyJson(key)},
-          {"dry_run", arguments.dry_run},
+          {"dry_run", arguments.files.dry_run},
           {"manifests", std::move(manifests)}};
 }
 
-Result<int> SignReference(const Arguments& arguments, const registry::PrivateKey& key) {
+Result<int> SignReference(Arguments& arguments, const registry::PrivateKey& key) {
   SHARD_TRY(const NamedStore target, ParseNamed(arguments.place, arguments.registry));
   Reference reference = target.reference;
   if (reference.digest.empty()) reference.tag = reference.tag_or_default();
@@ -99,18 +100,18 @@ Result<int> SignReference(const Arguments& arguments, const registry::PrivateKey
         Code::kInvalidArgument,
         Cat(Shown(arguments.place), " is read-only; sign layout:DIR or oci://host/repository"),
         "sign the layout where it is written, and have it served again"};
-  const registry::SignOptions options{IdentityOf(arguments, reference), !arguments.no_views};
+  arguments.sign.identity = IdentityOf(arguments, reference);
   // A missing layout is not created.
   SHARD_TRY(const registry::StorePtr store, registry::OpenStore(reference, target.access));
   SHARD_TRY(const registry::Tagged manifest, NamedManifest(*store, reference));
   std::vector<SignedManifest> all;
-  if (arguments.dry_run) {
-    SHARD_TRY(all, PlanSigning(*store, manifest, key.public_key(), options));
+  if (arguments.files.dry_run) {
+    SHARD_TRY(all, PlanSigning(*store, manifest, key.public_key(), arguments.sign));
   } else {
     registry::StoreAccess access = target.access;
     access.lock_wait = registry::kSigningWait;
     SHARD_TRY(const auto writable, registry::OpenWritable(reference, access));
-    SHARD_TRY(all, Sign(*writable, manifest, key, options));
+    SHARD_TRY(all, Sign(*writable, manifest, key, arguments.sign));
   }
   SHARD_CHECK(arguments.json
                   ? WriteJsonResult(ReportJson(arguments, reference, all, key.public_key()))
@@ -120,23 +121,19 @@ Result<int> SignReference(const Arguments& arguments, const registry::PrivateKey
 
 // ---- A directory
 
-Result<int> SignFiles(const Arguments& arguments, const registry::PrivateKey& key) {
+Result<int> SignFiles(Arguments& arguments, const registry::PrivateKey& key) {
   registry::OmsReport report;
   {
     Progress progress("hashing");
-    registry::OmsSignOptions options;
-    options.signature_file = arguments.out;
+    registry::OmsSignOptions& options = arguments.files;
     options.ignored = {manifest::kPullLockFile};
-    options.replace = arguments.force;
-    options.dry_run = arguments.dry_run;
-    options.hash.jobs = arguments.jobs;
-    options.hash.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
+    options.hash.progress = progress.Shows();
     SHARD_TRY(report, registry::SignDirectory(arguments.place, key, options));
   }
   Json document = OmsJson(report, key.public_key());
-  document["dry_run"] = arguments.dry_run;
+  document["dry_run"] = arguments.files.dry_run;
   const std::string text =
-      Cat(arguments.dry_run ? "would sign " : "signed ", Plural(report.files, "file"), ", ",
+      Cat(arguments.files.dry_run ? "would sign " : "signed ", Plural(report.files, "file"), ", ",
           ExactBytes(report.bytes), ", of ", Shown(arguments.place), " in ",
           Shown(report.signature_file), " with ", KeyText(key.public_key()),
           "\nroot sha256:", report.digest, "\n", NextLines(arguments, arguments.place));
@@ -144,7 +141,7 @@ Result<int> SignFiles(const Arguments& arguments, const registry::PrivateKey& ke
   return kExitDone;
 }
 
-Result<int> Run(const Arguments& arguments) {
+Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
   const bool is_reference = IsReference(arguments.place);
   if (is_reference && arguments.oms)
@@ -184,22 +181,22 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                                   "Sign every file of a directory in the form of OpenSSF Model "
                                   "Signing v1.0. Needs a P-256 key.");
   app.add_option(
-         "--identity", arguments->identity,
+         "--identity", arguments->sign.identity,
          "Where the signature says that the manifest is stored: host/repository. Default: that "
          "of a registry's reference; of a layout moepack.local/layout.")
       ->type_name("NAME")
       ->excludes(oms);
-  app.add_flag("--no-views", arguments->no_views,
+  app.add_flag("!--no-views", arguments->sign.views,
                "Sign the named manifest only. Default: also every node view of it.")
       ->excludes(oms);
-  app.add_option("-o,--output", arguments->out,
+  app.add_option("-o,--output", arguments->files.signature_file,
                  "With --oms: write the signature here. Default: model.sig in the directory.")
       ->type_name("FILE")
       ->needs(oms);
-  app.add_flag("--force", arguments->force, "With --oms: replace an existing signature.")
+  app.add_flag("--force", arguments->files.replace, "With --oms: replace an existing signature.")
       ->needs(oms);
-  AddJobs(app, arguments->jobs);
-  AddDryRun(app, arguments->dry_run);
+  AddJobs(app, arguments->files.hash.jobs);
+  AddDryRun(app, arguments->files.dry_run);
   AddJson(app, arguments->json);
   app.get_option("--jobs")->needs(oms);
   AddRegistryOptions(app, arguments->registry);

@@ -79,7 +79,7 @@ Result<int> VerifyFiles(const std::string& directory, const SignatureArguments& 
   Progress progress("verifying");
   registry::HashOptions options;
   options.jobs = jobs;
-  options.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
+  options.progress = progress.Shows();
   const auto report = registry::VerifyDirectory(directory, arguments.signature_file, keys, options);
   progress.Clear();
   if (!report) return Unproved("directory", directory, report.error(), json);

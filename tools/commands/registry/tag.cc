@@ -26,8 +26,8 @@ struct Arguments {
   std::string place;
   std::vector<std::string> tags;
   RegistryArguments registry;
-  registry::TagOptions tag;
-  bool remove = false, no_views = false, json = false;
+  registry::PutOptions tag;
+  bool remove = false, json = false;
 };
 
 Status CheckTagWords(const Arguments& arguments) {
@@ -73,9 +73,8 @@ Json RemovedJson(const Arguments& arguments, const RemovedTags& removed) {
 Result<int> Run(Arguments& arguments) {
   SHARD_CHECK(CheckTagWords(arguments));
   SHARD_TRY(NamedStore named, ParseNamed(arguments.place, arguments.registry));
-  registry::TagOptions& options = arguments.tag;
+  registry::PutOptions& options = arguments.tag;
   options.access = std::move(named.access);
-  options.views = !arguments.no_views;
   if (arguments.remove) {
     SHARD_TRY(const RemovedTags removed, registry::RemoveTags(named.reference, options));
     SHARD_CHECK(arguments.json ? WriteJsonResult(RemovedJson(arguments, removed))
@@ -100,7 +99,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
     return registry::IsTag(tag) ? "" : Cat(Quoted(tag), " is not a tag");
   });
   StartSection(app, "Output");
-  app.add_flag("--no-views", arguments->no_views,
+  app.add_flag("!--no-views", arguments->tag.views,
                "Leave the node views of a set as they are. Default: they get <TAG>-g000 and so "
                "on, and lose theirs with --remove.");
   app.add_flag("--force", arguments->tag.force, "Move tags that name something else.");

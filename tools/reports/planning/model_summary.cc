@@ -2,17 +2,63 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
+#include "libshard/model/gguf_architectures.h"
+#include "libshard/model/model.h"
 #include "tools/base/output.h"
 #include "tools/base/table.h"
-#include "tools/reports/planning/active_counts.h"
 
 namespace moepack::cli {
 namespace {
+
+// ---- Active parameters
+
+// All zero if top-k is unknown.
+struct ActiveCounts {
+  uint64_t all = 0;                // ours: every weight that a token uses
+  uint64_t without_embedding = 0;  // the input embedding counts as a look-up of one row
+  uint64_t without_tables = 0;     // without the head, too
+};
+
+// How the published cards of the model's family count: the figure, and in words what it leaves out
+// ("" if nothing). docs/model-summary.md compares with the cards.
+struct CardCount {
+  uint64_t active = 0;
+  std::string_view without;
+};
+
+CardConvention ConventionOf(const MoeModel& model) {
+  if (!model.checkpoint().is_gguf()) return model.family().cards;
+  const GgufArchitecture* architecture = FindArchitecture(model.config().architecture);
+  return architecture == nullptr ? CardConvention::kAll : architecture->cards;
+}
+
+ActiveCounts CountActive(const ParameterCount& parameters) {
+  if (parameters.active == 0) return {};
+  const uint64_t used = parameters.active - parameters.input_embedding;
+  return {parameters.active, used, used - parameters.head};
+}
+
+CardCount CountAsCards(const MoeModel& model, const ParameterCount& parameters) {
+  const ActiveCounts counts = CountActive(parameters);
+  switch (ConventionOf(model)) {
+    case CardConvention::kWithoutEmbedding:
+      return {counts.without_embedding, "the input embedding"};
+    case CardConvention::kWithoutTables:
+      return {counts.without_tables, "input embedding and head"};
+    case CardConvention::kAll:
+      break;
+  }
+  return {counts.all, ""};
+}
+
+// ----
 
 // 30.5B, 235.1B, 1.0T: one digit more than FormatParameters, which spells names.
 std::string OneDecimal(uint64_t count) {

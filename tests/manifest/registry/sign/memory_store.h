@@ -8,6 +8,7 @@
 
 #include "libshard/base/digest.h"
 #include "libshard/base/files/memory_tree.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/sign/signature_manifest.h"
@@ -45,7 +46,7 @@ class MemoryStore final : public WritableStore {
     return Error{Code::kCorrupt, "memory: another size"};
   }
   Result<Added> AddFile(const SourceTree&, const std::string&, const BlobRecord&,
-                        manifest::LinkKind, const BytesRead&) override {
+                        manifest::LinkKind, const PieceDone&) override {
     return Error{Code::kUnsupported, "memory: no files"};
   }
   Result<Added> AddText(const BlobRecord& blob, std::string_view text) override {

@@ -277,7 +277,7 @@ TEST_F(FetchFileTest, ReportsProgressAndTheRehashingOfExistingCells) {
   FetchOptions options = SmallCells();
   std::vector<uint64_t> there, hashed;
   uint64_t of = 0;
-  options.progress = [&](uint64_t bytes) { there.push_back(bytes); };
+  options.progress = [&](uint64_t bytes, uint64_t) { there.push_back(bytes); };
   options.rehashed = [&](uint64_t done, uint64_t total) {
     hashed.push_back(done);
     of = total;

@@ -33,7 +33,7 @@ TEST_F(FetchPassTest, FetchesMissingCellsAndHashesAll) {
     }
   }
   PartFile part = Open(from);
-  const auto outcome = FetchMissing(from, part, buffers, {2, {}, {}});
+  const auto outcome = FetchMissing(from, part, buffers, {.connections = 2});
   ASSERT_TRUE(outcome) << outcome.error().message;
   EXPECT_EQ(outcome->sha256, Sha256Hex(from.bytes()));
   EXPECT_EQ(outcome->fetched_bytes, 3 * kTestCell);
@@ -53,7 +53,7 @@ TEST_F(FetchPassTest, ReadsPiecesWithinCellsAndNoMoreAtOnceThanConnections) {
   constexpr uint64_t kOdd = 3000;  // pieces that do not divide the cells
   PieceBuffers buffers(3, kOdd);
   PartFile part = Open(from);
-  ASSERT_TRUE(FetchMissing(from, part, buffers, {3, {}, {}}));
+  ASSERT_TRUE(FetchMissing(from, part, buffers, {.connections = 3}));
   EXPECT_LE(from.counts->most, 3u);
   std::sort(reads.begin(), reads.end());
   uint64_t at = 0;
@@ -73,7 +73,7 @@ TEST_F(FetchPassTest, StopsWhenTheBuffersAreStopped) {
     if (offset >= 10 * kTestCell) buffers.Stop();
   };
   PartFile part = Open(from);
-  const auto outcome = FetchMissing(from, part, buffers, {2, {}, {}});
+  const auto outcome = FetchMissing(from, part, buffers, {.connections = 2});
   ASSERT_FALSE(outcome);
   EXPECT_EQ(outcome.error().code, Code::kInterrupted);
   EXPECT_GE(part.cells().done_bytes(), 8 * kTestCell);
@@ -112,7 +112,8 @@ TEST_F(FetchPassTest, AnExceptionOfTheSourceReachesTheCaller) {
   from.before = [](uint64_t, uint64_t) -> Status { throw std::bad_alloc(); };
   PieceBuffers buffers(2, kTestPiece);
   PartFile part = Open(from);
-  EXPECT_THROW((void)FetchMissing(from, part, buffers, {2, {}, {}}).has_value(), std::bad_alloc);
+  EXPECT_THROW((void)FetchMissing(from, part, buffers, {.connections = 2}).has_value(),
+               std::bad_alloc);
 }
 
 }  // namespace

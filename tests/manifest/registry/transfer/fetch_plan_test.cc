@@ -31,13 +31,13 @@ class FetchPlanTest : public FetchSample {
                         sources_[i]->Promised(), Cat("files/", i)});
       items_.back().promise.name = Cat("far: file ", i);
     }
-    options_.file = SmallCells(3);
+    options_ = SmallCells(3);
   }
   Result<std::vector<FetchReport>> Run() { return FetchFiles(items_, *directory_, options_); }
 
   std::vector<std::shared_ptr<FarSource>> sources_;
   std::vector<FetchItem> items_;
-  FetchPlanOptions options_;
+  FetchOptions options_;
   ReadCounts counts_;
   std::mutex mutex_;
   std::vector<size_t> opened_;
@@ -74,7 +74,7 @@ TEST_F(FetchPlanTest, StartsWithTheLargestFile) {
 TEST_F(FetchPlanTest, TheFirstErrorStopsTheOthersAndIsReported) {
   Make({30 * kTestCell, 20 * kTestCell});
   options_.files = 2;
-  options_.file.connections = 2;
+  options_.connections = 2;
   // The larger file waits in its first read until the smaller one has failed; then it is stopped.
   std::mutex mutex;
   std::condition_variable changed;
@@ -85,7 +85,7 @@ TEST_F(FetchPlanTest, TheFirstErrorStopsTheOthersAndIsReported) {
     changed.notify_all();
     return BrokenOff();
   };
-  options_.file.parallel_from = uint64_t{1} << 40;
+  options_.parallel_from = uint64_t{1} << 40;
   sources_[0]->before = [&](uint64_t, uint64_t) {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return failed; });
