@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "libshard/base/progress.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/files/scan_file.h"
 #include "libshard/base/parallel.h"
+#include "libshard/base/progress.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/group_range.h"
 #include "manifest/document/use_overlay.h"
