@@ -84,7 +84,7 @@ TEST(Refill, SingularMatrixIsNamed) {
 
 TEST(Refill, PoolLimitsWhatMoves) {
   MadeLayer layer;
-  const uint64_t moved = layer.Refill({0.01, 1, 2500});
+  const uint64_t moved = layer.Refill({.pool = 1});
   EXPECT_GT(moved, 0u);
   EXPECT_LE(moved, 4u);
   EXPECT_GT(MadeLayer().Refill(), moved) << "without the limit more would move";
