@@ -90,13 +90,14 @@ TEST(MoepackStatisticsImport, StatisticsOfAnotherModelAreRefusedByLayer) {
 // A session's numbers cross the boundary of the reader's pieces at every offset.
 TEST(MoepackStatisticsImport, ReadsSessionsLongerThanTheReaderPieces) {
   ModelIdentity model = SampleModel();
-  model.layers = {{0, 4096, 1}, {1, 4096, 1}, {2, 4096, 1}};
+  model.layers.clear();
+  for (uint32_t layer = 0; layer < 1024; ++layer) model.layers.push_back({layer, 32, 1});
   Statistics statistics = EmptyStatistics(model);
-  for (size_t i = 0; i < 12; ++i) {
+  for (size_t i = 0; i < 3; ++i) {
     SessionTally session{"s" + std::to_string(i), "", "cpu", "f32", {}};
     PhaseTally& prefill = session.phases[0];
     for (size_t layer = 0; layer < model.layers.size(); ++layer) {
-      LayerTally& tally = prefill.layers.emplace_back(4096);
+      LayerTally& tally = prefill.layers.emplace_back(32);
       for (size_t e = 0; e < tally.size(); ++e) {
         const auto count = static_cast<double>(1 + (e + i) % 200);
         tally[e] = {static_cast<uint64_t>(count), count / 2, count / 4, count * 3, 1};
@@ -112,7 +113,7 @@ TEST(MoepackStatisticsImport, ReadsSessionsLongerThanTheReaderPieces) {
   }
   for (const char* name : {"s.json", "s.json.zst"}) {
     const std::string bytes = StatisticsBytes(name, statistics);
-    EXPECT_GT(StatisticsBytes("s.json", statistics).size(), 3 * kTextPiece);
+    if (!IsZstd(bytes)) EXPECT_GT(bytes.size(), 3 * kTextPiece);
     EXPECT_TRUE(WithoutSource(ImportedBytes(bytes)) ==
                 ScoresFromStatistics(statistics, std::nullopt));
   }

@@ -124,11 +124,14 @@ TEST(ZstdText, BytesAfterTheLastFrameAreRefused) {
   EXPECT_THAT(ErrorOf(frame + "\n").message, StartsWith("t.zst: zstd frame at byte "));
 }
 
-TEST(ZstdText, EveryChangedByteIsNoticed) {
-  const std::string frame = Frames({"some text that is long enough to have a block"});
+// A frame has some bits whose change leaves the text as it is.
+TEST(ZstdText, EveryChangedByteIsNoticedOrDoesNotMatter) {
+  const std::string text = "some text that is long enough to have a block";
+  const std::string frame = Frames({text});
   for (size_t i = 4; i < frame.size(); ++i) {
     std::string damaged = frame;
     damaged[i] = static_cast<char>(damaged[i] ^ 0x20);
+    if (TextOf(damaged) && TextOf(damaged).value() == text) continue;
     EXPECT_THAT(ErrorOf(damaged).message, StartsWith("t.zst: zstd frame at byte 0: expected "))
         << i;
   }
