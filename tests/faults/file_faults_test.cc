@@ -10,7 +10,7 @@ namespace faults {
 namespace {
 
 // Points per command in a short run.
-constexpr uint64_t kFewPoints = 4;
+constexpr uint64_t kFewPoints = 2;
 
 std::string NameOf(const testing::TestParamInfo<WritingCommand>& info) { return info.param.name; }
 

@@ -10,7 +10,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr const char* kTexts =
-    " --text fixtures/texts/manual.md --context 128 --least-tokens 20 --updates 4";
+    " --text fixtures/texts/manual.md --most-tokens 300 --context 64 --least-tokens 20 --updates 4";
 // For tests where the result of the refit does not matter.
 constexpr const char* kFewSteps =
     " --text fixtures/texts/manual.md --context 128 --least-tokens 20 --steps router";
@@ -162,12 +162,14 @@ TEST(BuildRefit, WritesADistributionWithTheRefitCommand) {
 TEST(BuildRefit, MergesTheOverlayIntoTheGroupsOnRequest) {
   const Workspace workspace;
   const std::string build =
-      "build fixtures/tiny-moe --groups 2 --overlay-file fixtures/tiny-overlay.json --steps ridge "
-      "--refit";
+      "build fixtures/tiny-moe --groups 2 --overlay-file fixtures/tiny-overlay.json --refit";
   const ToolRun kept = workspace.Moepack(build + " -o kept" + kFewSteps);
   ASSERT_EQ(kept.status, 0) << kept.err;
   EXPECT_TRUE(std::filesystem::exists(workspace / "kept/overlays"));
-  const ToolRun merged = workspace.Moepack(build + " --merge-overlay -o merged" + kFewSteps);
+  const ToolRun merged = workspace.Moepack(
+      build +
+      " --merge-overlay --steps ridge --text fixtures/texts/manual.md --most-tokens 300 --context "
+      "64 --least-tokens 20 -o merged");
   ASSERT_EQ(merged.status, 0) << merged.err;
   EXPECT_FALSE(std::filesystem::exists(workspace / "merged/overlays"));
   EXPECT_THAT(ReadFile(workspace / "merged/distribution.json"), HasSubstr("\"--merge-overlay\""));

@@ -27,8 +27,8 @@ constexpr const char* kFewTexts =
     "--steps ridge ";
 
 TEST_F(RefitCommand, WritesAStoreAndADistributionWithTheSameTrunk) {
-  const ToolRun run = Refit(
-      "--text fixtures/texts/held-out.jsonl --context 64 --least-tokens 20 --steps ridge -o out");
+  const ToolRun run =
+      Refit("--text fixtures/texts/header.txt --context 64 --least-tokens 20 --steps ridge -o out");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("layer 0, group 0: error "));
   EXPECT_THAT(run.err, HasSubstr("layer 2, group 1: error "));
