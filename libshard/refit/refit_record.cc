@@ -92,7 +92,7 @@ constexpr Field<CalibrationText> kTextFields[] = {
     {"sha256", As<&CalibrationText::sha256, ReadHex<kSha256Digits>>},
     {"tokens", Whole<&CalibrationText::tokens>},
     {"sessions", As<&CalibrationText::sessions, DigestsField, FormatDigests>, Presence::kOptional},
-    {"taken", Nested<&CalibrationText::taken, kTakenFields>, Presence::kOptional},
+    {"taken", AsRecord<&CalibrationText::taken, kTakenFields>, Presence::kOptional},
 };
 
 Json TextsToJson(const std::vector<CalibrationText>& texts) {
@@ -148,7 +148,7 @@ Result<ExpertIds> ReadAcceptedIds(const JsonFields& fields, const char* name) {
 constexpr Field<RefitOutcome> kOutcomeFields[] = {
     {"layer", As<&RefitOutcome::layer, ReadBelow<kMaxLayers>>},
     {"group", As<&RefitOutcome::group, ReadBelow<kMaxExpertsPerLayer>>},
-    {"accepted", Flag<&RefitOutcome::accepted>},
+    {"accepted", AsFlag<&RefitOutcome::accepted>},
     {"error_before", As<&RefitOutcome::error_before, ReadError>},
     {"error_after", As<&RefitOutcome::error_after, ReadError>},
     {"neurons_moved", Whole<&RefitOutcome::neurons_moved>},

@@ -58,16 +58,16 @@ Result<ExpertIds> ReadExpertIds(const JsonFields& fields, const char* name) {
 std::string DerivedText(const FewExpertIds& derived) { return FormatIds(derived.ids()); }
 
 constexpr Field<TensorRecord> kTensorFields[] = {
-    {"name", Text<&TensorRecord::name>},
-    {"dtype", Text<&TensorRecord::dtype>},
+    {"name", AsText<&TensorRecord::name>},
+    {"dtype", AsText<&TensorRecord::dtype>},
     {"shape", As<&TensorRecord::shape, ReadShape>},
-    {"offset", Count<&TensorRecord::offset, kMaxFileBytes>},
-    {"bytes", Count<&TensorRecord::bytes, kMaxFileBytes>},
-    {"xxh3", Hex<&TensorRecord::xxh3, 32>},
-    {"layer", Count<&TensorRecord::layer, kMaxLayer>, Presence::kOptional},
+    {"offset", AsCount<&TensorRecord::offset, kMaxFileBytes>},
+    {"bytes", AsCount<&TensorRecord::bytes, kMaxFileBytes>},
+    {"xxh3", AsHex<&TensorRecord::xxh3, 32>},
+    {"layer", AsCount<&TensorRecord::layer, kMaxLayer>, Presence::kOptional},
     {"experts", As<&TensorRecord::expert_ids, ReadExpertIds, FormatIds>, Presence::kOptional},
     {"derived", As<&TensorRecord::derived, ReadExpertIds, DerivedText>, Presence::kOptional},
-    {"source", Text<&TensorRecord::source>, Presence::kOptional},
+    {"source", AsText<&TensorRecord::source>, Presence::kOptional},
 };
 
 const quant::Format* FormatOf(const BundleRecord& bundle, const std::string& dtype) {
@@ -190,16 +190,16 @@ constexpr Field<BundleHead> kBundleFields[] = {
     {"role", As<&BundleHead::role, ReadRole, RoleText>},
     {"group", As<&BundleHead::group, ReadGroup>, Presence::kOptional},
     {"file", As<&BundleHead::file, ReadBundlePath>},
-    {"format", Text<&BundleHead::format>},
-    {"size", Count<&BundleHead::size, kMaxFileBytes>},
-    {"sha256", Hex<&BundleHead::sha256, 64>},
+    {"format", AsText<&BundleHead::format>},
+    {"size", AsCount<&BundleHead::size, kMaxFileBytes>},
+    {"sha256", AsHex<&BundleHead::sha256, 64>},
     {"cells", {WriteCells, ReadCells, HasCells}, Presence::kOptional},
 };
 
 constexpr Field<AssetRecord> kAssetFields[] = {
     {"file", As<&AssetRecord::file, ReadAssetPath>},
-    {"size", Count<&AssetRecord::size, kMaxFileBytes>},
-    {"sha256", Hex<&AssetRecord::sha256, 64>},
+    {"size", AsCount<&AssetRecord::size, kMaxFileBytes>},
+    {"sha256", AsHex<&AssetRecord::sha256, 64>},
 };
 
 Status ReadTensors(const JsonFields& fields, BundleRecord& bundle, uint64_t& ids_left) {

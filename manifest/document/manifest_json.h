@@ -30,7 +30,7 @@ Result<std::string> HexOf(const JsonFields& fields, const char* key) {
   return HexField(fields, key, kDigits);
 }
 template <auto kMember, size_t kDigits>
-constexpr auto Hex = As<kMember, HexOf<kDigits>>;
+constexpr auto AsHex = As<kMember, HexOf<kDigits>>;
 
 template <class Whole, uint64_t kLimit>
 Result<Whole> NumberUpTo(const JsonFields& fields, const char* key) {
@@ -38,7 +38,7 @@ Result<Whole> NumberUpTo(const JsonFields& fields, const char* key) {
   return static_cast<Whole>(number);
 }
 template <auto kMember, uint64_t kLimit = std::numeric_limits<ValueIn<kMember>>::max()>
-constexpr auto Count = As<kMember, NumberUpTo<ValueIn<kMember>, kLimit>>;
+constexpr auto AsCount = As<kMember, NumberUpTo<ValueIn<kMember>, kLimit>>;
 
 // model_record.cc
 std::span<const Field<ModelRecord>> ModelFields();
@@ -50,8 +50,8 @@ Result<Versions> ReadVersions(const JsonFields& fields, const char* name);
 
 // What "tool" says about the importance matrix.
 inline constexpr Field<RecipeRecord> kImatrixFields[] = {
-    {"file", Text<&RecipeRecord::imatrix_file>},
-    {"sha256", Hex<&RecipeRecord::imatrix_sha256, 64>},
+    {"file", AsText<&RecipeRecord::imatrix_file>},
+    {"sha256", AsHex<&RecipeRecord::imatrix_sha256, 64>},
 };
 
 // Writes a number per layer: as {"*": n} if all layers have the same number, otherwise with one key

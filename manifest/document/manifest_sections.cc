@@ -19,10 +19,10 @@ Result<std::string> ReadReplica(const JsonFields& fields, const char* name) {
 }
 
 constexpr Field<Versions> kVersionFields[] = {
-    {"model", Hex<&Versions::model, 16>},
-    {"shard", Hex<&Versions::shard, 16>},
+    {"model", AsHex<&Versions::model, 16>},
+    {"shard", AsHex<&Versions::shard, 16>},
     {"replica", As<&Versions::replica, ReadReplica>},
-    {"refit", Hex<&Versions::refit, 16>, Presence::kOptional},
+    {"refit", AsHex<&Versions::refit, 16>, Presence::kOptional},
 };
 
 Result<std::vector<std::string>> ReadCommand(const JsonFields& fields, const char* name) {
@@ -37,17 +37,17 @@ Result<std::vector<std::string>> ReadCommand(const JsonFields& fields, const cha
 
 // After the name of the tool.
 constexpr Field<ManifestHead> kToolFields[] = {
-    {"version", Text<&ManifestHead::tool_version>, Presence::kRequired, Proof::kNone},
-    {"recipe", InMember<&ManifestHead::recipe, Text<&RecipeRecord::name>>, Presence::kOptional},
-    {"imatrix", InMember<&ManifestHead::recipe, Inner<kImatrixFields>>, Presence::kOptional},
+    {"version", AsText<&ManifestHead::tool_version>, Presence::kRequired, Proof::kNone},
+    {"recipe", InMember<&ManifestHead::recipe, AsText<&RecipeRecord::name>>, Presence::kOptional},
+    {"imatrix", InMember<&ManifestHead::recipe, AsObject<kImatrixFields>>, Presence::kOptional},
     {"command", As<&ManifestHead::command, ReadCommand>, Presence::kDefaulted, Proof::kNone},
-    {"created", Count<&ManifestHead::created, kMaxFileBytes>, Presence::kOptional, Proof::kNone},
+    {"created", AsCount<&ManifestHead::created, kMaxFileBytes>, Presence::kOptional, Proof::kNone},
 };
 
 // Which parts are there, as the last fields before "bundles".
 constexpr Field<ManifestHead> kPartsFields[] = {
-    {"complete", Flag<&ManifestHead::complete>, Presence::kDefaulted, Proof::kNone},
-    {"without_assets", Flag<&ManifestHead::without_assets>, Presence::kOptional, Proof::kRule},
+    {"complete", AsFlag<&ManifestHead::complete>, Presence::kDefaulted, Proof::kNone},
+    {"without_assets", AsFlag<&ManifestHead::without_assets>, Presence::kOptional, Proof::kRule},
 };
 
 // Refuses other routing rules instead of ignoring them, because a node that masks by another rule

@@ -16,9 +16,9 @@ constexpr const char* kVerifiedWhole = "whole";
 constexpr const char* kVerifiedTransport = "transport";
 
 constexpr Field<ModelLicense> kLicenseFields[] = {
-    {"id", Text<&ModelLicense::id>, Presence::kOptional},
-    {"name", Text<&ModelLicense::name>, Presence::kOptional},
-    {"link", Text<&ModelLicense::link>, Presence::kOptional},
+    {"id", AsText<&ModelLicense::id>, Presence::kOptional},
+    {"name", AsText<&ModelLicense::name>, Presence::kOptional},
+    {"link", AsText<&ModelLicense::link>, Presence::kOptional},
 };
 
 Result<std::string> ReadSourcePath(const JsonFields& fields, const char* name) {
@@ -29,17 +29,17 @@ Result<std::string> ReadSourcePath(const JsonFields& fields, const char* name) {
 
 constexpr Field<SourceRecord> kSourceFields[] = {
     {"file", As<&SourceRecord::file, ReadSourcePath>},
-    {"size", Count<&SourceRecord::size, kMaxFileBytes>},
-    {"header_sha256", Hex<&SourceRecord::header_sha256, 64>},
-    {"sha256", Hex<&SourceRecord::sha256, 64>, Presence::kOptional},
+    {"size", AsCount<&SourceRecord::size, kMaxFileBytes>},
+    {"header_sha256", AsHex<&SourceRecord::header_sha256, 64>},
+    {"sha256", AsHex<&SourceRecord::sha256, 64>, Presence::kOptional},
 };
 
 // Fields of the same object, if the file was read from another machine; "verified" follows them.
 constexpr Field<Origin> kOriginFields[] = {
-    {"url", Text<&Origin::url>},
-    {"commit", Text<&Origin::commit>, Presence::kOptional},
-    {"validator", Text<&Origin::validator>, Presence::kOptional},
-    {"published_sha256", Hex<&Origin::sha256, 64>, Presence::kOptional},
+    {"url", AsText<&Origin::url>},
+    {"commit", AsText<&Origin::commit>, Presence::kOptional},
+    {"validator", AsText<&Origin::validator>, Presence::kOptional},
+    {"published_sha256", AsHex<&Origin::sha256, 64>, Presence::kOptional},
 };
 
 // "verified" says no more than the digests beside it.
@@ -137,31 +137,31 @@ Status ReadTopK(const JsonFields& fields, const char* name, ModelRecord& model) 
 // Without proof is what the user chose. Authors may state the licence later or differently for the
 // same weights, so `verify` only names a difference.
 constexpr Field<ModelRecord> kModelFields[] = {
-    {"id", Text<&ModelRecord::id>, Presence::kDefaulted, Proof::kNone},
-    {"revision", Text<&ModelRecord::revision>, Presence::kDefaulted, Proof::kNone},
-    {"family", Text<&ModelRecord::family>},
-    {"license", Nested<&ModelRecord::license, kLicenseFields>, Presence::kOptional, Proof::kRule},
-    {"architecture", Text<&ModelRecord::architecture>, Presence::kDefaulted},
-    {"source_format", Text<&ModelRecord::source_format>},
+    {"id", AsText<&ModelRecord::id>, Presence::kDefaulted, Proof::kNone},
+    {"revision", AsText<&ModelRecord::revision>, Presence::kDefaulted, Proof::kNone},
+    {"family", AsText<&ModelRecord::family>},
+    {"license", AsRecord<&ModelRecord::license, kLicenseFields>, Presence::kOptional, Proof::kRule},
+    {"architecture", AsText<&ModelRecord::architecture>, Presence::kDefaulted},
+    {"source_format", AsText<&ModelRecord::source_format>},
     {"source", As<&ModelRecord::source, ReadSources, SourcesToJson>, Presence::kRequired,
      Proof::kRule},
-    {"layers", Count<&ModelRecord::layers, kMaxLayers>},
-    {"mtp_layers", Count<&ModelRecord::mtp_layers>, Presence::kDefaulted},
+    {"layers", AsCount<&ModelRecord::layers, kMaxLayers>},
+    {"mtp_layers", AsCount<&ModelRecord::mtp_layers>, Presence::kDefaulted},
     {"moe_layers", {WriteMoeLayers, ReadMoeLayers}, Presence::kRequired, Proof::kRule},
     {"experts", {WriteExperts, ReadExperts}, Presence::kRequired, Proof::kRule},
     {"top_k", {WriteTopK, ReadTopK}, Presence::kRequired, Proof::kRule},
-    {"hidden_size", Count<&ModelRecord::hidden_size>, Presence::kDefaulted},
-    {"expert_intermediate_size", Count<&ModelRecord::expert_intermediate_size>,
+    {"hidden_size", AsCount<&ModelRecord::hidden_size>, Presence::kDefaulted},
+    {"expert_intermediate_size", AsCount<&ModelRecord::expert_intermediate_size>,
      Presence::kDefaulted},
-    {"vocab_size", Count<&ModelRecord::vocab_size>, Presence::kDefaulted},
-    {"gating", Text<&ModelRecord::gating>},
-    {"normalize", Flag<&ModelRecord::normalize>},
-    {"scale", Number<&ModelRecord::scale>, Presence::kOptional},
-    {"shared_experts", Count<&ModelRecord::shared_experts>, Presence::kDefaulted},
-    {"expert_groups", Count<&ModelRecord::expert_groups>, Presence::kDefaulted},
-    {"expert_groups_used", Count<&ModelRecord::expert_groups_used>, Presence::kDefaulted},
-    {"parameters_total", Count<&ModelRecord::parameters_total>, Presence::kDefaulted},
-    {"parameters_active", Count<&ModelRecord::parameters_active>, Presence::kDefaulted},
+    {"vocab_size", AsCount<&ModelRecord::vocab_size>, Presence::kDefaulted},
+    {"gating", AsText<&ModelRecord::gating>},
+    {"normalize", AsFlag<&ModelRecord::normalize>},
+    {"scale", AsNumber<&ModelRecord::scale>, Presence::kOptional},
+    {"shared_experts", AsCount<&ModelRecord::shared_experts>, Presence::kDefaulted},
+    {"expert_groups", AsCount<&ModelRecord::expert_groups>, Presence::kDefaulted},
+    {"expert_groups_used", AsCount<&ModelRecord::expert_groups_used>, Presence::kDefaulted},
+    {"parameters_total", AsCount<&ModelRecord::parameters_total>, Presence::kDefaulted},
+    {"parameters_active", AsCount<&ModelRecord::parameters_active>, Presence::kDefaulted},
 };
 
 }  // namespace

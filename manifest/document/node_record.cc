@@ -72,8 +72,8 @@ Result<std::string> ReadNodeFileName(const JsonFields& fields, const char* name)
 
 constexpr Field<NodeFileRecord> kNodeFileFields[] = {
     {"file", As<&NodeFileRecord::file, ReadNodeFileName>},
-    {"size", Count<&NodeFileRecord::size, kMaxFileBytes>},
-    {"sha256", Hex<&NodeFileRecord::sha256, 64>},
+    {"size", AsCount<&NodeFileRecord::size, kMaxFileBytes>},
+    {"sha256", AsHex<&NodeFileRecord::sha256, 64>},
 };
 
 Json NodeFilesToJson(const std::vector<NodeFileRecord>& files) {
@@ -100,26 +100,26 @@ Result<std::vector<NodeFileRecord>> ReadNodeFiles(const JsonFields& fields, cons
 }
 
 constexpr Field<NodeRecord> kDistributionFields[] = {
-    {"sha256", Hex<&NodeRecord::distribution_sha256, 64>},
+    {"sha256", AsHex<&NodeRecord::distribution_sha256, 64>},
 };
 
 // After the name of the tool.
 constexpr Field<NodeRecord> kNodeToolFields[] = {
-    {"version", Text<&NodeRecord::tool_version>},
-    {"recipe", InMember<&NodeRecord::recipe, Text<&RecipeRecord::name>>, Presence::kOptional},
-    {"imatrix", InMember<&NodeRecord::recipe, Inner<kImatrixFields>>, Presence::kOptional},
+    {"version", AsText<&NodeRecord::tool_version>},
+    {"recipe", InMember<&NodeRecord::recipe, AsText<&RecipeRecord::name>>, Presence::kOptional},
+    {"imatrix", InMember<&NodeRecord::recipe, AsObject<kImatrixFields>>, Presence::kOptional},
 };
 
 constexpr Field<NodeRecord> kNodeFields[] = {
     {"versions", As<&NodeRecord::versions, ReadVersions, VersionsToJson>},
-    {"group", Count<&NodeRecord::group, kMaxExpertsPerLayer - 1>},
+    {"group", AsCount<&NodeRecord::group, kMaxExpertsPerLayer - 1>},
     {"experts", {WriteNodeExperts, ReadNodeExperts}},
 };
 
 // What version 1.1 of the format added.
 constexpr Field<NodeRecord> kProvenanceFields[] = {
-    {"distribution", Inner<kDistributionFields>},
-    {"tool", {NodeToolToJson, Inner<kNodeToolFields>.read}},
+    {"distribution", AsObject<kDistributionFields>},
+    {"tool", {NodeToolToJson, AsObject<kNodeToolFields>.read}},
     {"files", As<&NodeRecord::files, ReadNodeFiles, NodeFilesToJson>},
 };
 

@@ -15,7 +15,8 @@ constexpr const char* kAllScored = "all but the first";
 constexpr const char* kHalfScored = "second half";
 constexpr size_t kMaxQualityText = 256;
 constexpr uint64_t kMaxScoredTokens = uint64_t{1} << 53;
-constexpr int kMaxNats = 1000000;
+constexpr int kMostNats = 1000000;
+constexpr double kMaxNats = kMostNats;  // messages have it as 1e+06
 
 Json MeasuredToJson(const MeanError& measured) {
   return {{"mean", measured.mean}, {"error", measured.error}};
@@ -50,17 +51,17 @@ constexpr auto Measured = As<kMember,
 
 // A divergence is never negative except through rounding.
 constexpr Field<DamageFigures> kDamageFields[] = {
-    {"kld", Measured<&DamageFigures::kld, -1, kMaxNats>},
-    {"extra_nats", Measured<&DamageFigures::extra_nats, -kMaxNats, kMaxNats>},
+    {"kld", Measured<&DamageFigures::kld, -1, kMostNats>},
+    {"extra_nats", Measured<&DamageFigures::extra_nats, -kMostNats, kMostNats>},
     {"top1", Measured<&DamageFigures::top1, 0, 1>},
 };
 
 constexpr Field<QualityFigures> kFiguresFields[] = {
-    {"sessions", Count<&QualityFigures::sessions, kMaxScoredTokens>},
-    {"tokens", Count<&QualityFigures::tokens, kMaxScoredTokens>},
-    {"nats", Measured<&QualityFigures::nats, -1, kMaxNats>},
-    {"split", Nested<&QualityFigures::split, kDamageFields>, Presence::kOptional},
-    {"total", Nested<&QualityFigures::total, kDamageFields>, Presence::kOptional},
+    {"sessions", AsCount<&QualityFigures::sessions, kMaxScoredTokens>},
+    {"tokens", AsCount<&QualityFigures::tokens, kMaxScoredTokens>},
+    {"nats", Measured<&QualityFigures::nats, -1, kMostNats>},
+    {"split", AsRecord<&QualityFigures::split, kDamageFields>, Presence::kOptional},
+    {"total", AsRecord<&QualityFigures::total, kDamageFields>, Presence::kOptional},
 };
 
 using Buckets = std::vector<std::pair<std::string, QualityFigures>>;
@@ -88,17 +89,17 @@ Result<Buckets> ReadBuckets(const JsonFields& fields, const char* name) {
 }
 
 constexpr Field<QualityRow> kRowFields[] = {
-    {"all", Nested<&QualityRow::all, kFiguresFields>},
+    {"all", AsRecord<&QualityRow::all, kFiguresFields>},
     {"buckets", As<&QualityRow::buckets, ReadBuckets, BucketsToJson>, Presence::kOptional},
 };
 
 bool IsRefitted(const MadeFrom& made_from) { return made_from.refitted; }
 
-constexpr auto kRefitCount = Count<&MadeFrom::refit, kMaxScoredTokens>;
+constexpr auto kRefitCount = AsCount<&MadeFrom::refit, kMaxScoredTokens>;
 
 // null where the distribution does not say.
 constexpr Field<MadeFrom> kMadeFromFields[] = {
-    {"plan", Count<&MadeFrom::plan, kMaxScoredTokens>, Presence::kDefaulted},
+    {"plan", AsCount<&MadeFrom::plan, kMaxScoredTokens>, Presence::kDefaulted},
     {"refit", {kRefitCount.write, kRefitCount.read, IsRefitted}, Presence::kOptional},
 };
 
@@ -125,18 +126,18 @@ constexpr Field<QualityRecord> kSettingFields[] = {
     {"tool_version", As<&QualityRecord::tool_version, ShortText>},
     {"executor", As<&QualityRecord::executor, ShortText>},
     {"precision", As<&QualityRecord::precision, ShortText>},
-    {"context", Count<&QualityRecord::context>},
+    {"context", AsCount<&QualityRecord::context>},
     {"scored", As<&QualityRecord::score_half, ReadScored, ScoredText>},
-    {"tokens_sha256", Hex<&QualityRecord::tokens_sha256, 64>},
-    {"sessions", Count<&QualityRecord::sessions, kMaxScoredTokens>},
-    {"tokens", Count<&QualityRecord::tokens, kMaxScoredTokens>},
+    {"tokens_sha256", AsHex<&QualityRecord::tokens_sha256, 64>},
+    {"sessions", AsCount<&QualityRecord::sessions, kMaxScoredTokens>},
+    {"tokens", AsCount<&QualityRecord::tokens, kMaxScoredTokens>},
     {"made_from", As<&QualityRecord::made_from, ReadMadeFrom, MadeFromToJson>, Presence::kOptional},
-    {"reference", Nested<&QualityRecord::reference, kRowFields>, Presence::kOptional},
-    {"unmasked", Nested<&QualityRecord::unmasked, kRowFields>, Presence::kOptional},
+    {"reference", AsRecord<&QualityRecord::reference, kRowFields>, Presence::kOptional},
+    {"unmasked", AsRecord<&QualityRecord::unmasked, kRowFields>, Presence::kOptional},
 };
 
 constexpr Field<QualityRecord> kBestFields[] = {
-    {"best", Nested<&QualityRecord::best, kRowFields>},
+    {"best", AsRecord<&QualityRecord::best, kRowFields>},
 };
 
 Status ReadGroups(const JsonFields& fields, size_t groups, QualityRecord& record) {

@@ -34,10 +34,10 @@ Result<std::vector<uint32_t>> ReadPulledGroups(const JsonFields& fields, const c
 
 // After the version.
 constexpr Field<PullLock> kLockFields[] = {
-    {"reference", Text<&PullLock::reference>},
+    {"reference", AsText<&PullLock::reference>},
     {"digest", As<&PullLock::digest, ReadSetDigest>},
     {"groups", As<&PullLock::groups, ReadPulledGroups>},
-    {"overlay", Text<&PullLock::overlay>, Presence::kDefaulted},
+    {"overlay", AsText<&PullLock::overlay>, Presence::kDefaulted},
 };
 
 Result<PullLock> LockFrom(const JsonFields& fields) {

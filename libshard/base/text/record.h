@@ -4,7 +4,7 @@
 //   constexpr Field<AssetRecord> kAssetFields[] = {
 //       {"file", As<&AssetRecord::file, ReadAssetPath>},
 //       {"size", As<&AssetRecord::size, &JsonFields::Unsigned>},
-//       {"note", Text<&AssetRecord::note>, Presence::kOptional},
+//       {"note", AsText<&AssetRecord::note>, Presence::kOptional},
 //   };
 //
 //   Json out = ToJson(kAssetFields, asset);
@@ -127,11 +127,11 @@ template <auto kMember, auto kRead, auto kWrite = nullptr,
 constexpr Form<typename M::Record> As = {M::Write, M::Read, M::IsMemberSet};
 
 template <auto kMember>
-constexpr auto Text = As<kMember, &JsonFields::String>;
+constexpr auto AsText = As<kMember, &JsonFields::String>;
 template <auto kMember>
-constexpr auto Flag = As<kMember, &JsonFields::Bool>;
+constexpr auto AsFlag = As<kMember, &JsonFields::Bool>;
 template <auto kMember>
-constexpr auto Number = As<kMember, &JsonFields::Number>;
+constexpr auto AsNumber = As<kMember, &JsonFields::Number>;
 
 // Writes the fields of a record, after those that `out` has.
 template <class Record, class Table>
@@ -215,8 +215,8 @@ struct InnerForm {
 // A member that is a record of its own, with the table `kTable`.
 template <auto kMember, const auto& kTable,
           class Inner = decltype(record_detail::RecordOfTable(kTable))>
-constexpr auto Nested = As<kMember, record_detail::ReadNested<Inner, kTable>,
-                           record_detail::WriteNested<Inner, kTable>>;
+constexpr auto AsRecord = As<kMember, record_detail::ReadNested<Inner, kTable>,
+                             record_detail::WriteNested<Inner, kTable>>;
 
 // What `kForm` says of a member.
 template <auto kMember, const auto& kForm, class M = record_detail::OuterForm<kMember, kForm>>
@@ -224,6 +224,6 @@ constexpr Form<typename M::Record> InMember = {M::Write, M::Read, M::IsMemberSet
 
 // An object whose fields, those of `kTable`, are members of the record itself.
 template <const auto& kTable, class M = record_detail::InnerForm<kTable>>
-constexpr Form<typename M::Record> Inner = {M::Write, M::Read, M::HasAny};
+constexpr Form<typename M::Record> AsObject = {M::Write, M::Read, M::HasAny};
 
 }  // namespace moepack

@@ -34,24 +34,24 @@ Result<std::vector<std::string>> ReadWords(const JsonFields& fields, const char*
 Json WordsToJson(const std::vector<std::string>& words) { return words.front(); }
 
 constexpr Field<Part> kPartFields[] = {
-    {"name", Text<&Part::name>},
+    {"name", AsText<&Part::name>},
     {"bytes", As<&Part::bytes, &JsonFields::Unsigned>, Presence::kOptional},
 };
 
-constexpr Field<Sample> kDigestFields[] = {{"sha256", Text<&Sample::digest>}};
+constexpr Field<Sample> kDigestFields[] = {{"sha256", AsText<&Sample::digest>}};
 
 constexpr Field<Sample> kFields[] = {
-    {"title", Text<&Sample::title>, Presence::kRequired, Proof::kNone},
-    {"note", Text<&Sample::note>, Presence::kOptional},
-    {"ready", Flag<&Sample::ready>, Presence::kDefaulted},
+    {"title", AsText<&Sample::title>, Presence::kRequired, Proof::kNone},
+    {"note", AsText<&Sample::note>, Presence::kOptional},
+    {"ready", AsFlag<&Sample::ready>, Presence::kDefaulted},
     {"seconds", As<&Sample::seconds, &JsonFields::Unsigned>, Presence::kOptional},
-    {"ratio", Number<&Sample::ratio>, Presence::kOptional},
+    {"ratio", AsNumber<&Sample::ratio>, Presence::kOptional},
     {"rank", As<&Sample::rank, &JsonFields::Unsigned>, Presence::kDefaulted},
     {"words", As<&Sample::words, ReadWords, WordsToJson>, Presence::kOptional},
-    {"part", Nested<&Sample::part, kPartFields>},
-    {"spare", Nested<&Sample::spare, kPartFields>, Presence::kOptional},
+    {"part", AsRecord<&Sample::part, kPartFields>},
+    {"spare", AsRecord<&Sample::spare, kPartFields>, Presence::kOptional},
     {"size", InMember<&Sample::part, As<&Part::bytes, &JsonFields::Unsigned>>, Presence::kOptional},
-    {"digest", Inner<kDigestFields>, Presence::kOptional},
+    {"digest", AsObject<kDigestFields>, Presence::kOptional},
 };
 
 TEST(RecordTest, WritesFieldsInTheOrderOfTheRowsAndOptionalOnesIfTheyAreSet) {
