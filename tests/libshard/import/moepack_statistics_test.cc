@@ -113,7 +113,9 @@ TEST(MoepackStatisticsImport, ReadsSessionsLongerThanTheReaderPieces) {
   }
   for (const char* name : {"s.json", "s.json.zst"}) {
     const std::string bytes = StatisticsBytes(name, statistics);
-    if (!IsZstd(bytes)) EXPECT_GT(bytes.size(), 3 * kTextPiece);
+    if (!IsZstd(bytes)) {
+      EXPECT_GT(bytes.size(), 3 * kTextPiece);
+    }
     EXPECT_TRUE(WithoutSource(ImportedBytes(bytes)) ==
                 ScoresFromStatistics(statistics, std::nullopt));
   }
