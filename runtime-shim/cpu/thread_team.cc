@@ -1,9 +1,22 @@
 #include "runtime-shim/cpu/thread_team.h"
 
 #include <algorithm>
+#include <chrono>
 #include <system_error>
 
 namespace moepack::runtime {
+namespace {
+
+// Returns when `ready` is true, or after about the time that it takes to wake a thread.
+template <class Ready>
+void WaitAwake(const Ready& ready) {
+  constexpr auto kLongest = std::chrono::microseconds(50);
+  const auto end = std::chrono::steady_clock::now() + kLongest;
+  while (!ready() && std::chrono::steady_clock::now() < end) {
+  }
+}
+
+}  // namespace
 
 std::optional<uint64_t> SharedItems::Take() {
   const uint64_t item = next_.fetch_add(1, std::memory_order_relaxed);
@@ -41,6 +54,11 @@ void ThreadTeam::Serve() {
   uint64_t seen = 0;
   std::unique_lock lock(mutex_);
   while (true) {
+    if (waits_awake_) {
+      lock.unlock();
+      WaitAwake([&] { return jobs_.load(std::memory_order_relaxed) != seen; });
+      lock.lock();
+    }
     wake_.wait(lock, [&] { return stopping_ || (job_ != nullptr && jobs_ != seen); });
     if (stopping_) return;
     seen = jobs_;
@@ -64,8 +82,12 @@ void ThreadTeam::Run(uint64_t items, const Work& work) {
   }
   for (uint64_t i = 0; i < helpful; ++i) wake_.notify_one();
   Do(job);
+  {
+    const std::lock_guard lock(mutex_);
+    job_ = nullptr;
+  }
+  if (waits_awake_) WaitAwake([&] { return working_.load(std::memory_order_relaxed) == 0; });
   std::unique_lock lock(mutex_);
-  job_ = nullptr;
   done_.wait(lock, [&] { return working_ == 0; });
   if (job.failure) std::rethrow_exception(job.failure);
 }

@@ -1,6 +1,6 @@
-// The threads of a CPU executor. They sleep while they have no work. OpenMP's threads spin by
-// default while they wait, which takes the processor from other programs, and a library cannot
-// change that, because the policy is read from the environment before the library is loaded.
+// The threads of a CPU executor. Without work they look for the next for a moment, because waking a
+// thread takes longer than a small product, and then sleep, so that other programs have the
+// processor. docs/architecture.md says what this gains, and why it is not OpenMP.
 #pragma once
 
 #include <atomic>
@@ -12,6 +12,8 @@
 #include <optional>
 #include <thread>
 #include <vector>
+
+#include "libshard/base/parallel.h"
 
 namespace moepack::runtime {
 
@@ -58,11 +60,15 @@ class ThreadTeam {
   void Do(Job& job);
 
   const uint32_t threads_;
+  // Not if threads have to share cores: one that waits would keep another from working.
+  const bool waits_awake_ = threads_ <= CoreCount();
   std::mutex mutex_;
   std::condition_variable wake_, done_;
-  Job* job_ = nullptr;    // the job that threads may join
-  uint64_t jobs_ = 0;     // how many there have been
-  uint32_t working_ = 0;  // threads that have joined the job and not finished
+  Job* job_ = nullptr;  // the job that threads may join
+  // How many jobs there have been, and the threads that have joined the job and not finished. They
+  // change under the mutex, and are atomic so that a thread can look before it sleeps.
+  std::atomic<uint64_t> jobs_{0};
+  std::atomic<uint32_t> working_{0};
   bool stopping_ = false;
   // declared last, because the threads use the other members until they end
   std::vector<std::jthread> helpers_;
