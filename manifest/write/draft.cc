@@ -112,20 +112,22 @@ Result<WritePlan> PlanDistribution(const MoeModel& model, const Plan& plan,
 
 Result<Draft> DraftDistribution(MoeModel model, const Plan& plan, const std::string& out,
                                 const WriteOptions& options) {
+  const auto held = std::make_shared<MoeModel>(std::move(model));
   Draft draft;
-  draft.sources = model.checkpoint().files();
-  SHARD_CHECK(CheckTarget(model, out));
+  draft.model = held;
+  draft.sources = held->checkpoint().files();
+  SHARD_CHECK(CheckTarget(*held, out));
   if (options.verify_source) SHARD_CHECK(CheckDigestsArePublished(draft.sources));
   draft.noted = options.side_files.value_or(
-      SideFiles::Note(model.checkpoint().tree(), model.config_path().string()));
-  SHARD_TRY(draft.files, PlanDistribution(model, plan, options));
-  SHARD_TRY(draft.manifest, DescribeRun(model, draft.files, options));
+      SideFiles::Note(held->checkpoint().tree(), held->config_path().string()));
+  SHARD_TRY(draft.files, PlanDistribution(*held, plan, options));
+  SHARD_TRY(draft.manifest, DescribeRun(*held, draft.files, options));
   if (const RefitTensors* refit = options.slice.refit)
     draft.sources.insert(draft.sources.end(), refit->files().begin(), refit->files().end());
-  draft.assets_from = model.checkpoint().tree();
+  draft.assets_from = held->checkpoint().tree();
   SHARD_TRY(const std::vector<Asset> assets, ListAssets(*draft.assets_from));
   draft.source_has_assets = !assets.empty();
-  if (!options.gguf) model.ForgetTensors();  // copying no longer needs them
+  if (!options.gguf) held->ForgetTensors();  // copying no longer needs them
   ReturnFreedMemory();
   SHARD_CHECK(ReadBackPlanned(*draft.manifest, draft.files.files, draft.format()));
   return draft;

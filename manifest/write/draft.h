@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,6 +59,9 @@ Result<WritePlan> PlanDistribution(const MoeModel& model, const Plan& plan,
                                    const WriteOptions& options);
 
 struct Draft {
+  // The model; its tensors are forgotten where files are only copied. Rows that are made from its
+  // bytes are read through its checkpoint (RowReader). Null: nothing needs it.
+  std::shared_ptr<const MoeModel> model;
   std::vector<SourceFile> sources;  // that are read; those of the model come first
   // MoeModel::Version of the source, which tells apart weights behind equal headers; the manifest
   // of a distribution has it already.
