@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "libshard/base/files/directory_names.h"
 #include "libshard/base/files/inside_path.h"
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/limits.h"
@@ -31,14 +32,13 @@ std::vector<std::string> SnapshotsIn(const Source& source) {
   std::vector<std::string> names;
   const std::optional<fs::path> folder = LocalFolder(source);
   if (!folder) return names;
-  std::error_code failed;
-  for (fs::directory_iterator at(*folder / "snapshots", failed), end; !failed && at != end;
-       at.increment(failed)) {
+  const Result<std::vector<std::string>> found = NamesIn(*folder / "snapshots");
+  if (!found) return names;
+  for (const std::string& name : *found) {
     std::error_code unknown;
-    if (at->is_directory(unknown)) names.push_back(at->path().filename().string());
+    if (fs::is_directory(*folder / "snapshots" / name, unknown)) names.push_back(name);
     if (names.size() == kMostListed) break;
   }
-  std::sort(names.begin(), names.end());
   const Result<std::string> main = source.tree->ReadText("refs/main", kMostListed);
   const auto first = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
     return main && main->starts_with(name);
@@ -51,12 +51,9 @@ std::vector<std::string> SnapshotsIn(const Source& source) {
 bool HoldsCachedModels(const Source& source) {
   const std::optional<fs::path> folder = LocalFolder(source);
   if (!folder) return false;
-  std::error_code failed;
-  for (fs::directory_iterator at(*folder, failed), end; !failed && at != end;
-       at.increment(failed)) {
-    if (at->path().filename().string().starts_with("models--")) return true;
-  }
-  return false;
+  const Result<std::vector<std::string>> names = NamesIn(*folder);
+  return names && std::any_of(names->begin(), names->end(),
+                              [](const std::string& name) { return name.starts_with("models--"); });
 }
 
 // Says why the user's path is not a checkpoint, instead of just "not found".

@@ -4,8 +4,8 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <system_error>
 
+#include "libshard/base/files/directory_names.h"
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/text/text.h"
 
@@ -63,9 +63,9 @@ std::string NumbersText(const std::vector<uint32_t>& numbers) {
 // (".partial-<process>").
 std::set<std::string> BegunIn(const fs::path& directory) {
   std::set<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename();
+  const Result<std::vector<std::string>> there = NamesIn(directory);
+  if (!there) return names;
+  for (const std::string& name : *there) {
     const size_t partial = name.find(".partial");
     if (partial != name.npos) names.insert(name.substr(0, partial));
   }

@@ -1,6 +1,5 @@
 #include "libshard/base/files/inside_directory.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +8,7 @@
 #include <cerrno>
 #include <memory>
 
+#include "libshard/base/files/directory_names.h"
 #include "libshard/base/files/free_name.h"
 #include "libshard/base/text/text.h"
 
@@ -214,27 +214,17 @@ Result<std::string> InsideDirectory::IdentityOf(const std::string& name) const {
 
 Result<std::vector<InsideDirectory::Entry>> InsideDirectory::List() const {
   // A descriptor of its own: reading moves its position.
-  Descriptor fd(openat(descriptor(), ".", kDirectoryFlags));
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(fd.valid() ? fdopendir(fd.get()) : nullptr,
-                                                   closedir);
-  if (stream == nullptr) return IoError(path_, "list", errno);
-  (void)fd.Release();  // the stream's now
+  SHARD_TRY(const std::vector<std::string> names,
+            NamesIn(Descriptor(openat(descriptor(), ".", kDirectoryFlags)), path_));
   std::vector<Entry> entries;
-  errno = 0;
-  while (const dirent* entry = readdir(stream.get())) {
-    const std::string name = entry->d_name;
-    if (name == "." || name == "..") continue;
+  for (const std::string& name : names) {
     struct stat info;
     if (fstatat(descriptor(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0) {
       entries.push_back({name, KindOfMode(info.st_mode)});
     } else if (errno != ENOENT) {
       return Failed(name, "look it up", errno);
     }
-    errno = 0;
   }
-  if (errno != 0) return IoError(path_, "list", errno);
-  std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return a.name < b.name; });
   return entries;
 }
 

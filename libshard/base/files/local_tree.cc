@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/directory_names.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/files/inside_path.h"
 #include "libshard/base/text/address.h"
@@ -36,15 +37,11 @@ Result<std::vector<std::string>> LocalTree::List(const std::string& folder,
     SHARD_TRY(const bool there, Has(folder));
     if (!there) return std::vector<std::string>();
   }
-  std::error_code error;
-  std::vector<std::string> names;
-  for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
-    std::string name = it->path().filename().string();
-    std::error_code status_error;
-    if (name.ends_with(suffix) && !it->is_directory(status_error)) names.push_back(std::move(name));
-  }
-  if (error) return Error{Code::kIo, Cat(path.string(), ": list: ", ErrnoText(error.value()))};
-  std::sort(names.begin(), names.end());
+  SHARD_TRY(std::vector<std::string> names, NamesIn(path));
+  std::erase_if(names, [&](const std::string& name) {
+    std::error_code unknown;
+    return !name.ends_with(suffix) || fs::is_directory(path / name, unknown);
+  });
   return names;
 }
 
