@@ -37,7 +37,9 @@ Result<std::vector<std::string>> LocalTree::List(const std::string& folder,
     SHARD_TRY(const bool there, Has(folder));
     if (!there) return std::vector<std::string>();
   }
-  SHARD_TRY(std::vector<std::string> names, NamesIn(path));
+  Result<std::vector<std::string>> listed = NamesIn(path);
+  if (!listed) return Error{Code::kIo, std::move(listed).error().message};
+  std::vector<std::string> names = *std::move(listed);
   std::erase_if(names, [&](const std::string& name) {
     std::error_code unknown;
     return !name.ends_with(suffix) || fs::is_directory(path / name, unknown);
