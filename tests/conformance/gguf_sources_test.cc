@@ -116,6 +116,25 @@ std::string GgufSourcesTestName(const testing::TestParamInfo<SourceCase>& info) 
 }
 INSTANTIATE_TEST_SUITE_P(All, GgufSources, testing::ValuesIn(SourceCases()), GgufSourcesTestName);
 
+// The rows of quantized sources are read through the checkpoint, which a task must keep open.
+TEST(GgufSourcesInTasks, TasksOfAQuantizedSourceMakeTheBytesOfOneRun) {
+  for (const std::string layout : {"deepseek-v3", "kimi-k2.5"}) {
+    const Workspace workspace;
+    ASSERT_TRUE(fixtures::MakeCheckpoint(layout, workspace / "source"));
+    const std::string build = "build source --groups 2 --quantize Q8_0 ";
+    for (const std::string& command :
+         {build + "--no-verify -o whole", build + "--task 0/2 -o parts",
+          build + "--task 1/2 -o parts", std::string("join parts.tasks -o parts")}) {
+      const ToolRun run = workspace.Moepack(command);
+      ASSERT_EQ(run.status, 0) << layout << ": " << command << "\n" << run.err;
+    }
+    for (const char* file : {"trunk/trunk.gguf", "groups/001/experts.gguf", "distribution.json"})
+      EXPECT_TRUE(moepack::cli::ReadFile(workspace / "whole" / file) ==
+                  moepack::cli::ReadFile(workspace / "parts" / file))
+          << layout << ": " << file;
+  }
+}
+
 TEST(GgufSourcesRefused, LayoutsThatAConverterRefusesAreNamedWithTheReason) {
   for (const moepack::RefusedSource& refusal : moepack::kRefusedSources) {
     const Workspace workspace;
