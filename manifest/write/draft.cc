@@ -125,8 +125,11 @@ Result<Draft> DraftDistribution(MoeModel model, const Plan& plan, const std::str
   if (const RefitTensors* refit = options.slice.refit)
     draft.sources.insert(draft.sources.end(), refit->files().begin(), refit->files().end());
   draft.assets_from = held->checkpoint().tree();
-  SHARD_TRY(const std::vector<Asset> assets, ListAssets(*draft.assets_from));
-  draft.source_has_assets = !assets.empty();
+  draft.source_has_assets = !draft.files.assets.empty();
+  if (!options.slice.parts.WantsAssets()) {
+    SHARD_TRY(const std::vector<Asset> assets, ListAssets(*draft.assets_from));
+    draft.source_has_assets = !assets.empty();
+  }
   if (!options.gguf) held->ForgetTensors();  // copying no longer needs them
   ReturnFreedMemory();
   SHARD_CHECK(ReadBackPlanned(*draft.manifest, draft.files.files, draft.format()));

@@ -104,14 +104,13 @@ struct Outcome {
 };
 
 std::string Text(const Outcome& outcome) {
-  const std::string next = NextSteps(outcome.source, outcome.job);
   std::string text = WrittenText(outcome.written);
-  if (!outcome.verified) return text + next;
+  if (!outcome.verified) return text + NextSteps(outcome.source, outcome.job);
   text += "verification " + VerifyTotals(*outcome.verified) + "\n";
   if (!outcome.verified->cold)
     text += "what was just written may still be in memory: --cold reads it from the device\n";
-  return text +
-         (outcome.verified->passed() ? next : VerifyText(outcome.job.out, *outcome.verified));
+  return text + (outcome.verified->passed() ? NextSteps(outcome.source, outcome.job)
+                                            : VerifyText(outcome.job.out, *outcome.verified));
 }
 
 Json Document(const Outcome& outcome) {
