@@ -34,6 +34,10 @@ export const makeFixtures = (...words) => run(makeFixturesBinary, words);
 // A folder of golden/convert, or null if this checkout has none beside it.
 export function goldenCheckpoint(name) {
   const beside = process.env.MOEPACK_SHARED ?? inRoot('../shared');
-  const places = [inRoot('fixtures/golden/convert', name), join(beside, 'golden/convert', name)];
+  const places = [
+    inRoot('fixtures/golden/convert', name),
+    join(beside, 'golden/convert', name),
+    join(beside, 'golden/convert-2026', name),
+  ];
   return places.find((path) => existsSync(join(path, 'config.json'))) ?? null;
 }

@@ -1,4 +1,5 @@
-// How each listing of golden/convert is made. A test checks that no listing is left out.
+// How each listing of golden/convert and golden/convert-2026 is made. A test checks that no listing
+// is left out.
 #pragma once
 
 #include <cctype>
@@ -15,6 +16,10 @@ struct ConvertedCase {
   const char* type = "bf16";  // of everything that is not F32 whatever the type
   bool mtp = true;            // false: --no-mtp
   const char* warning = "";   // part of the only one
+  // tokenizer.ggml.pre, where the listing's was set by hand: the vocabulary is too small for the
+  // family's own.
+  const char* pre = "";
+  const char* without = "";  // a key that llama.cpp's converter takes from a file of its own
 };
 
 inline constexpr const char* kExactListing = "expected-f32.gguf.json";

@@ -29,7 +29,8 @@ inline fs::path Folder(const std::string& family, const std::string& file) {
   const fs::path source = MOEPACK_SOURCE_DIR;
   const char* shared = std::getenv("MOEPACK_SHARED");
   const fs::path beside = shared != nullptr ? fs::path(shared) : source / "../shared";
-  for (const fs::path& root : {source / "fixtures/golden/convert", beside / "golden/convert"}) {
+  for (const fs::path& root : {source / "fixtures/golden/convert", beside / "golden/convert",
+                               beside / "golden/convert-2026"}) {
     if (fs::exists(root / family / file)) return root / family;
   }
   return {};
@@ -60,6 +61,15 @@ inline bool MayDiffer(const std::string& key) {
   if (key == "general.name" || key == "general.basename" || key == "general.version") return true;
   return key == "general.file_type" || key == "general.quantization_version" ||
          key.starts_with("split.") || key == "general.alignment";
+}
+
+// Takes the entry of `key` from a list of keys.
+inline void LeaveOut(std::string_view key, Json& list) {
+  Json kept = Json::array();
+  for (const Json& entry : list) {
+    if (entry.at("key") != key) kept.push_back(entry);
+  }
+  list = std::move(kept);
 }
 
 // One sentence per listed key that the model lacks or has with another type or value, and per key
