@@ -1,6 +1,5 @@
 #include "libshard/remote/cache_directory.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -8,10 +7,10 @@
 #include <atomic>
 #include <cerrno>
 #include <ctime>
-#include <memory>
 #include <optional>
 
 #include "libshard/base/digest.h"
+#include "libshard/base/files/directory_names.h"
 #include "libshard/base/files/inside_directory.h"
 #include "libshard/base/text/text.h"
 
@@ -57,14 +56,10 @@ std::string TemporaryName(const CachedRange& range) {
   return Cat(RangeName(range), kTemporary, getpid(), "-", ++count);
 }
 
-// The names in a directory, in no particular order.
-std::vector<std::string> NamesInDirectory(int directory) {
-  const int fd = openat(directory, ".", kFolderFlags);
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(fd < 0 ? nullptr : fdopendir(fd), closedir);
-  std::vector<std::string> names;
-  while (const dirent* entry = stream == nullptr ? nullptr : readdir(stream.get()))
-    names.emplace_back(entry->d_name);
-  return names;
+// None if the directory cannot be listed: the cache is then not used.
+std::vector<std::string> NamesBelow(int directory) {
+  auto names = NamesIn(Descriptor(openat(directory, ".", kFolderFlags)), ".");
+  return names ? *std::move(names) : std::vector<std::string>();
 }
 
 // What a name refers to; no value for what does not belong to the cache, and for a temporary file
@@ -142,7 +137,7 @@ Result<Descriptor> CacheDirectory::OpenFolder(const std::string& folder, bool ma
 }
 
 std::vector<std::string> CacheDirectory::Folders() const {
-  std::vector<std::string> folders = NamesInDirectory(fd_.get());
+  std::vector<std::string> folders = NamesBelow(fd_.get());
   std::erase_if(folders, [](const std::string& name) { return !IsFolderName(name); });
   return folders;
 }
@@ -151,7 +146,7 @@ std::vector<CacheDirectory::File> CacheDirectory::Files(const std::string& folde
   std::vector<File> files;
   const auto fd = OpenFolder(folder, false);
   if (!fd) return files;
-  for (const std::string& name : NamesInDirectory(fd->get())) {
+  for (const std::string& name : NamesBelow(fd->get())) {
     if (auto file = LookAt(fd->get(), name)) {
       file->folder = folder;
       files.push_back(*std::move(file));

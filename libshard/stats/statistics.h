@@ -102,8 +102,8 @@ constexpr uint64_t PairIndex(uint64_t i, uint64_t j, uint64_t expert_count) {
 Statistics EmptyStatistics(const ModelIdentity& model);
 // Appends the sessions of `other`. Returns kMismatch if the models differ (in routers or layers),
 // kInvalidArgument if a session of the same name already exists, and kCorrupt if there would be too
-// many tokens; `into` is then unchanged, and the message names `where`. REQUIRES: both pass
-// CheckStatistics.
+// many tokens; `into` is then unchanged, and the message names `where`. REQUIRES: both were
+// read from a file, or made by a collector.
 Status MergeStatistics(const std::string& where, const Statistics& other, Statistics& into);
 
 // Returns counted tokens and sinks of all sessions and phases; no value above kMaxStatisticsTokens.

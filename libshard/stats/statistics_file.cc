@@ -151,17 +151,6 @@ Status SessionChecks::CheckPairs(size_t index, const std::vector<uint64_t>& coun
   return Ok();
 }
 
-Status CheckStatistics(const std::string& where, const Statistics& statistics) {
-  SHARD_CHECK(CheckModelIdentity(where, statistics.model));
-  SessionChecks checks(where, statistics.model);
-  for (const SessionTally& session : statistics.sessions) SHARD_CHECK(checks.Check(session));
-  if (statistics.co_selection.size() != statistics.model.layers.size())
-    return Error{Code::kCorrupt, Cat(where, kOtherPairs)};
-  for (size_t i = 0; i < statistics.co_selection.size(); ++i)
-    SHARD_CHECK(checks.CheckPairs(i, statistics.co_selection[i]));
-  return Ok();
-}
-
 namespace {
 
 // All parts in one.

@@ -44,16 +44,15 @@ std::string StatisticsPiece(const Statistics& statistics, size_t index);
 Status StreamStatisticsText(const std::string& where, const std::function<NextPiece()>& open,
                             StatisticsParts& parts);
 
-// Checks that names of sessions differ, layers ascend and have experts, tables have the right size,
-// counts of a layer add up to tokens x top-k, pairs do not exceed tokens, token ids ascend and are
-// counted no more often than the prefill has tokens, and no number is negative or beyond the limits
-// of statistics.h.
-Status CheckStatistics(const std::string& where, const Statistics& statistics);
+// Checks that layers ascend and have experts.
 Status CheckModelIdentity(const std::string& where, const ModelIdentity& model);
 // kUnsupported for a version that this moepack does not read.
 Status CheckStatisticsVersion(const std::string& where, uint64_t version);
 
-// CheckStatistics for readers that do not hold all sessions. Borrows the model.
+// Checks that names of sessions differ, tables have the right size, counts of a layer add up to
+// tokens x top-k, pairs do not exceed tokens, token ids ascend and are counted no more often than
+// the prefill has tokens, and no number is negative or beyond the limits of statistics.h. Borrows
+// the model, which has passed CheckModelIdentity.
 class SessionChecks {
  public:
   SessionChecks(std::string where, const ModelIdentity& model)
@@ -70,7 +69,7 @@ class SessionChecks {
   uint64_t seen_ = 0, tokens_ = 0;  // with and without sinks
 };
 
-// All parts in one; what it returns passes CheckStatistics.
+// All parts in one; what it returns has passed these checks.
 Result<Statistics> ReadStatistics(const ByteSource& source);
 Result<Statistics> ReadStatistics(const std::string& path);
 

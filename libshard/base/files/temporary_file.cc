@@ -1,15 +1,14 @@
 #include "libshard/base/files/temporary_file.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <memory>
 #include <vector>
 
+#include "libshard/base/files/directory_names.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/text/text.h"
 
@@ -49,16 +48,13 @@ void RemoveLeftFiles(int directory, const std::string& name) {
   const size_t slash = name.rfind('/');
   const std::string folder = slash == name.npos ? "." : name.substr(0, slash + 1);
   const std::string last = slash == name.npos ? name : name.substr(slash + 1);
-  Descriptor fd(openat(directory, folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(fd.valid() ? fdopendir(fd.get()) : nullptr,
-                                                   closedir);
-  if (stream == nullptr) return;
-  const int inside = fd.Release();  // the stream's now
-  std::vector<std::string> left;
-  while (const dirent* entry = readdir(stream.get())) {
-    if (TemporaryOf(entry->d_name) == last) left.emplace_back(entry->d_name);
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+  const Descriptor inside(openat(directory, folder.c_str(), kFlags));
+  const auto names = NamesIn(Descriptor(openat(directory, folder.c_str(), kFlags)), folder);
+  if (!inside.valid() || !names) return;
+  for (const std::string& one : *names) {
+    if (TemporaryOf(one) == last) (void)RemoveIfLeft(inside.get(), one);
   }
-  for (const std::string& one : left) (void)RemoveIfLeft(inside, one);
 }
 
 // No value if somebody else has the name, or removed the file before it was locked.

@@ -1,10 +1,13 @@
 #include "manifest/registry/server/certs_d.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <optional>
 
 #include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/directory_names.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
@@ -20,16 +23,10 @@ constexpr std::string_view kPemCertificate = "-----BEGIN CERTIFICATE-----";
 // Names directly below `directory`, sorted. None if it does not exist or may not be read: docker
 // and podman skip those, too.
 Result<std::vector<std::string>> NamesBelow(const fs::path& directory) {
-  std::error_code error;
-  std::vector<std::string> names;
-  fs::directory_iterator entries(directory, error);
-  for (; !error && entries != fs::directory_iterator(); entries.increment(error))
-    names.push_back(entries->path().filename().string());
-  const bool absent = error == std::errc::no_such_file_or_directory ||
-                      error == std::errc::permission_denied || error == std::errc::not_a_directory;
-  if (error && !absent) return IoError(directory, "list", error.value());
-  std::sort(names.begin(), names.end());
-  return names;
+  Descriptor open_directory(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const bool absent = errno == ENOENT || errno == EACCES || errno == ENOTDIR;
+  if (!open_directory.valid() && absent) return std::vector<std::string>();
+  return NamesIn(std::move(open_directory), directory);
 }
 
 Error WrongPair(const fs::path& directory, const std::string& file, const std::string& expected) {
