@@ -295,7 +295,9 @@ Result<ModelSpec> ReadModelSpec(const std::string& path, const GgufMetadata& met
     return Error{Code::kUnsupported,
                  Cat(path, ": architecture: expected one that the runtime shim runs, found ",
                      Quoted(spec.architecture)),
-                 Cat("these run: ", FamiliesThatRun())};
+                 Cat("such a model is split, quantized, verified and assembled, but not computed; "
+                     "these run: ",
+                     FamiliesThatRun())};
   }
   SpecKeys keys(path, metadata);
   ReadShape(*family, keys, spec);

@@ -24,6 +24,7 @@ class GgufConfigReader {
   Status ReadExperts();
   Status ReadWidth();
   Status ReadShared();
+  std::string ExpertKeys() const;
 
   const std::string& where_;
   const GgufMetadata& metadata_;
@@ -101,6 +102,19 @@ Status GgufConfigReader::ReadShared() {
   return Ok();
 }
 
+// "newmoe.expert_count 16, newmoe.expert_used_count 2": what a cut may change.
+std::string GgufConfigReader::ExpertKeys() const {
+  std::string list;
+  for (const GgufEntry& entry : metadata_.entries()) {
+    if (!std::string_view(entry.key).starts_with(keys_.Key("expert"))) continue;
+    const auto number = entry.value.AsUint();
+    if (!list.empty()) list += ", ";
+    list += Shown(entry.key);
+    if (number) list += Cat(" ", *number);
+  }
+  return list.empty() ? "none" : list;
+}
+
 Result<ModelConfig> GgufConfigReader::Read() {
   if (keys_.architecture().empty()) {
     return Error{Code::kCorrupt,
@@ -110,11 +124,12 @@ Result<ModelConfig> GgufConfigReader::Read() {
   out_.architecture = keys_.architecture();
   if (!IsMoeArchitecture(keys_.architecture())) {
     const std::string known = DescribeUnknownArchitecture(keys_.architecture());
-    warnings_.push_back(Cat(where_, ": architecture: expected one with experts that llama.cpp ",
-                            "v0.5.0 has, found ", Quoted(keys_.architecture()),
-                            known.empty() ? "" : Cat(" (", known, ")"),
-                            ": it is split by its keys and the names of its tensors alone; what "
-                            "else depends on the number of experts is not known"));
+    warnings_.push_back(Cat(
+        where_, ": architecture: expected one with experts that llama.cpp ", "v0.5.0 has, found ",
+        Quoted(keys_.architecture()), known.empty() ? "" : Cat(" (", known, ")"),
+        ": it is split by the names of its tensors and its keys about "
+        "experts (",
+        ExpertKeys(), "); what else depends on the number of experts is not known"));
   }
   SHARD_CHECK(ReadSizes());
   SHARD_CHECK(ReadExperts());

@@ -362,13 +362,24 @@ TEST_F(Gguf, AnUnknownArchitectureIsSplitLikeAnyOtherWithAWarning) {
   EXPECT_EQ(whole.status, 0) << whole.err;
   const std::string warning =
       "new.gguf: architecture: expected one with experts that llama.cpp "
-      "v0.5.0 has, found \"newmoe\"";
+      "v0.5.0 has, found \"newmoe\": it is split by the names of its tensors and its keys about "
+      "experts (newmoe.expert_count 4, newmoe.expert_used_count 2";
   EXPECT_THAT(whole.err, HasSubstr(warning));
   const ToolRun split = workspace_.Moepack("build new.gguf --groups 2 -o split");
   EXPECT_EQ(split.status, 0) << split.err;
   EXPECT_THAT(split.err, HasSubstr(warning));
   EXPECT_EQ(workspace_.Moepack("assemble split --group 1 -o node").status, 0);
   EXPECT_EQ(workspace_.Json("list-tensors node --summary --json")["experts"], 2);
+  const ToolRun again = workspace_.Moepack("quantize split --recipe Q8_0 -o smaller");
+  EXPECT_EQ(again.status, 0) << again.err;
+  const ToolRun proof = workspace_.Moepack("verify split --against new.gguf");
+  EXPECT_EQ(proof.status, 0) << proof.err;
+  for (const char* command : {"run new.gguf --prompt a", "check split"}) {
+    const ToolRun refused = workspace_.Moepack(command);
+    EXPECT_EQ(refused.status, 4) << command;
+    EXPECT_THAT(refused.err, HasSubstr("expected one that the runtime shim runs, found"));
+    EXPECT_THAT(refused.err, HasSubstr("split, quantized, verified and assembled"));
+  }
 }
 
 // ikawrakow/ik_llama.cpp #1419, #1805
