@@ -17,17 +17,15 @@ bool IsOneForAll(const TensorEntry& entry, const Checkpoint& checkpoint) {
   return !checkpoint.names_only() && entry.Elements() == 1;
 }
 
-// Whether tensors of this leaf hold a weight's codes or numbers.
+}  // namespace
+
 bool HoldsValues(std::string_view leaf) {
   return leaf != "bias" && UseOfLeaf(leaf) != LeafUse::kCompanion;
 }
 
-bool IsPlain(std::string_view leaf, const TensorEntry& entry) {
-  return HoldsValues(leaf) &&
-         (entry.dtype == "F32" || entry.dtype == "F16" || entry.dtype == "BF16");
+bool IsPlainType(std::string_view dtype) {
+  return dtype == "F32" || dtype == "F16" || dtype == "BF16";
 }
-
-}  // namespace
 
 std::optional<uint32_t> AxisIn(const std::vector<uint64_t>& shape, std::optional<int> axis) {
   if (!axis) return std::nullopt;
@@ -77,8 +75,8 @@ Status LayerExpertTable::AddExpert(const ModelTensor& tensor) {
                                      kMaxExpertsPerLayer, ", found ", expert)};
   }
   const TensorEntry& entry = checkpoint_.tensors()[tensor.index];
-  layer.explicit_ids[{tensor.rule->role, tensor.leaf, IsPlain(tensor.leaf, entry)}].push_back(
-      expert);
+  const bool plain = HoldsValues(tensor.leaf) && IsPlainType(entry.dtype);
+  layer.explicit_ids[{tensor.rule->role, tensor.leaf, plain}].push_back(expert);
   layer.explicit_bytes[expert] += entry.bytes;
   return Ok();
 }

@@ -19,6 +19,12 @@ namespace moepack {
 // the rule has no expert axis or the shape is too short for it.
 std::optional<uint32_t> AxisIn(const std::vector<uint64_t>& shape, std::optional<int> axis);
 
+// Experts of a layer may be stored in several ways: some in packed codes, others as they were. What
+// tells them apart is the leaf of the tensor that holds a weight's codes or numbers, and whether
+// its type is that of plain numbers.
+bool HoldsValues(std::string_view leaf);
+bool IsPlainType(std::string_view dtype);
+
 // Used while a MoeModel is built: `model` has its checkpoint, config and classified tensors, and
 // gets the resolved expert axes. Errors are kCorrupt and name file, tensor or expert, expected and
 // found.

@@ -162,9 +162,10 @@ class NodeCutter {
     return CheckComplete();
   }
 
-  // What the files have of an expert: its weights, by role, leaf and type, and how many tensors.
+  // What the files have of an expert: its weights (role, leaf, whether plain), and how many
+  // tensors.
   struct HeldExpert {
-    std::set<std::tuple<std::string_view, std::string_view, std::string_view>> weights;
+    std::set<std::tuple<std::string_view, std::string_view, bool>> weights;
     size_t tensors = 0;
   };
   using HeldExperts = std::map<uint32_t, HeldExpert>;
@@ -209,8 +210,8 @@ class NodeCutter {
     SHARD_TRY(const std::string name, RenumberExpert(matcher_, tensor.entry.name, local));
     HeldExpert& held = tensors_of_[*found.layer][local];
     if (AffectsNumbers(found.leaf)) ++held.tensors;  // others may be missing
-    if (UseOfLeaf(found.leaf) != LeafUse::kCompanion)
-      held.weights.emplace(found.rule->role, found.leaf, tensor.entry.dtype);
+    if (HoldsValues(found.leaf))
+      held.weights.emplace(found.rule->role, found.leaf, IsPlainType(tensor.entry.dtype));
     experts_.tensors.push_back(Whole(tensor, name));
     return Ok();
   }
