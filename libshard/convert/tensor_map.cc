@@ -76,6 +76,12 @@ Status Flatten(const WeightSource& source, TensorEntry& flat, Weight& weight) {
   return Ok();
 }
 
+// The codes of a router, whose rows are experts once they are unpacked.
+bool IsPackedRouter(const ModelTensor& tensor) {
+  return tensor.part == Part::kRouter &&
+         UseOfLeaf(LeafOf(*tensor.rule, tensor.leaf)) == LeafUse::kPacked;
+}
+
 class Mapper {
  public:
   Mapper(const MoeModel& model, const TensorMapOptions& options)
@@ -235,7 +241,7 @@ class Mapper {
     out.source_tensor = stacked ? StackName(name, first) : name;
     const WeightLayout layout{.rows = {target.row->row.order, options_.shape},
                               .rule = target.row->row.rule,
-                              .packed = !stacked && first.axis.has_value(),
+                              .packed = !stacked && (first.axis || IsPackedRouter(first)),
                               .stacked = stacked,
                               .index = index};
     SHARD_CHECK(LayOutWeights(source_, weights, layout, out));

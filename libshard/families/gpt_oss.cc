@@ -1,7 +1,8 @@
 // gpt-oss: packed MXFP4 experts, gate_up_proj_{blocks,scales,bias} with gate and up rows
 // interleaved, and a router with a bias; softmax over the chosen experts only. MLX splits them
-// (experts.gate_proj). Names: the index of gpt-oss-20b.
-#include <algorithm>
+// (experts.gate_proj). Tools that quantize linear layers make one of each expert
+// (experts.gate_up_projs.E). Names: the index of gpt-oss-20b; unsloth's checkpoints.
+#include <utility>
 
 #include "libshard/base/text/text.h"
 #include "libshard/convert/hf_family.h"
@@ -26,6 +27,12 @@ Family Table() {
   AddAttention(family, "layers.{L}.");
   AddRouter(family, "layers.{L}.mlp.router");
   AddExperts(family, "layers.{L}.mlp.");
+  for (const auto& [module, role] :
+       {std::pair("gate_up_projs", "gate_up"), std::pair("down_projs", "down")}) {
+    family.rules.push_back({.pattern = Cat("layers.{L}.mlp.experts.", module, ".{E}.{W}"),
+                            .part = Part::kExpert,
+                            .role = role});
+  }
   family.cards = CardConvention::kWithoutEmbedding;
   family.promise = {.complete = true,
                     .expert_biases = true,
@@ -59,34 +66,50 @@ void AddBlock(HfFamily& family) {
   }
 }
 
-void AddExperts(HfFamily& family, bool transposed) {
-  const std::string from = "layers.{L}.mlp.experts.", to = "blk.{L}.ffn_";
-  const auto add = [&](const char* source, const char* target, RowOrder order, ValueRule rule) {
-    family.rows.push_back(
-        {.source = from + source, .target = to + target, .order = order, .rule = rule});
-  };
-  if (transposed) {
-    add("gate_up_proj", "gate_exps.weight", RowOrder::kAsIs, ValueRule::kTransposeEven);
-    add("gate_up_proj", "up_exps.weight", RowOrder::kAsIs, ValueRule::kTransposeOdd);
-    add("down_proj", "down_exps.weight", RowOrder::kAsIs, ValueRule::kTranspose);
-  } else {
-    add("gate_up_proj", "gate_exps.weight", RowOrder::kEvenRows, ValueRule::kNone);
-    add("gate_up_proj", "up_exps.weight", RowOrder::kOddRows, ValueRule::kNone);
-    add("down_proj", "down_exps.weight", RowOrder::kAsIs, ValueRule::kNone);
+// How a checkpoint stores its experts.
+enum class Experts : uint8_t {
+  kRows,      // of packed experts, in blocks
+  kColumns,   // of packed experts in floating point
+  kOneByOne,  // a linear layer for each
+};
+
+Experts FormOf(const MoeModel& model) {
+  Experts form = Experts::kColumns;
+  for (const ModelTensor& tensor : model.tensors()) {
+    if (tensor.expert) return Experts::kOneByOne;
+    if (tensor.leaf == "blocks") form = Experts::kRows;
   }
-  add("gate_up_proj_bias", "gate_exps.bias", RowOrder::kEvenRows, ValueRule::kNone);
-  add("gate_up_proj_bias", "up_exps.bias", RowOrder::kOddRows, ValueRule::kNone);
-  add("down_proj_bias", "down_exps.bias", RowOrder::kAsIs, ValueRule::kNone);
+  return form;
 }
 
-bool HasBlocks(const MoeModel& model) {
-  const std::vector<ModelTensor>& tensors = model.tensors();
-  return std::any_of(tensors.begin(), tensors.end(),
-                     [](const ModelTensor& tensor) { return tensor.leaf == "blocks"; });
+void AddExperts(HfFamily& family, Experts form) {
+  const bool single = form == Experts::kOneByOne, columns = form == Experts::kColumns;
+  const std::string at = "layers.{L}.mlp.experts.";
+  const std::string gate_up = at + (single ? "gate_up_projs.{E}" : "gate_up_proj");
+  const std::string down = at + (single ? "down_projs.{E}" : "down_proj");
+  const std::string weight = single ? ".weight" : "", bias = single ? ".bias" : "_bias";
+  const auto add = [&](const std::string& source, const char* target, RowOrder order,
+                       ValueRule rule) {
+    family.rows.push_back({.source = source,
+                           .target = Cat("blk.{L}.ffn_", target),
+                           .order = columns ? RowOrder::kAsIs : order,
+                           .rule = columns ? rule : ValueRule::kNone});
+  };
+  add(gate_up + weight, "gate_exps.weight", RowOrder::kEvenRows, ValueRule::kTransposeEven);
+  add(gate_up + weight, "up_exps.weight", RowOrder::kOddRows, ValueRule::kTransposeOdd);
+  add(down + weight, "down_exps.weight", RowOrder::kAsIs, ValueRule::kTranspose);
+  const auto add_bias = [&](const std::string& source, const char* target, RowOrder order) {
+    family.rows.push_back(
+        {.source = source + bias, .target = Cat("blk.{L}.ffn_", target), .order = order});
+  };
+  add_bias(gate_up, "gate_exps.bias", RowOrder::kEvenRows);
+  add_bias(gate_up, "up_exps.bias", RowOrder::kOddRows);
+  add_bias(down, "down_exps.bias", RowOrder::kAsIs);
 }
 
 // gpt-oss: packed experts in MXFP4 with gate and up in alternating rows, biases everywhere, a
-// learned sink per head. Models fine-tuned in BF16 store the experts transposed.
+// learned sink per head. Models fine-tuned in BF16 store the experts transposed; those whose
+// experts are linear layers do not.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
   family.architecture = kGraph;
@@ -95,7 +118,7 @@ Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) 
   family.keys = AddKeys;
   AddModelRows(family);
   AddBlock(family);
-  AddExperts(family, !HasBlocks(model));
+  AddExperts(family, FormOf(model));
   return ConvertHf(model, family, options);
 }
 

@@ -67,6 +67,12 @@ void AddRouter(Family& family, const std::string& module) {
   for (const char* leaf : {"weight", "bias", "scales", "biases", "weight_scale"}) {
     AddWithAxis(family, module + "." + leaf, Part::kRouter, "router");
   }
+  for (const char* leaf :
+       {"qweight", "qzeros", "g_idx", "weight_packed", "weight_shape", "weight_zero_point",
+        "weight_g_idx", "weight_scale_inv", "weight_scale_2", "weight_global_scale", "input_scale",
+        "input_global_scale", "activation_scale"}) {
+    Add(family, module + "." + leaf, Part::kRouter, "router");
+  }
 }
 
 void AddRouterTensor(Family& family, const std::string& role, const std::string& pattern,

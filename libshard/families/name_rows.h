@@ -43,8 +43,8 @@ void AddQwenMtp(Family& family);
 void AddDenseMlp(Family& family, const std::string& at, const Projections& names = kProj);
 
 // A router that is a linear layer: weight [experts, hidden], bias [experts] and the companions that
-// keep one row per expert. Packed forms (qweight) and block scales have no row per expert, so a
-// router stored like that is not matched.
+// keep one row per expert. Packed codes (qweight) and block scales have none: they are matched,
+// too, but without an expert axis, so they stay whole.
 void AddRouter(Family& family, const std::string& module);
 // Any other tensor with one entry per expert along `axis`; -1 is the last one.
 void AddRouterTensor(Family& family, const std::string& role, const std::string& pattern,

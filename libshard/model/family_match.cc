@@ -8,6 +8,7 @@
 #include <array>
 #include <cassert>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -172,27 +173,37 @@ std::string RuleProblem(const TensorRule& rule) {
 
 namespace {
 
-// How MLX spells the experts of a layer.
-struct MlxSpelling {
+// How MLX spells the experts of a layer, and bitsandbytes the parts of a weight.
+struct Spelling {
   std::string_view part, words;
 };
-constexpr MlxSpelling kMlxExperts[] = {
+constexpr Spelling kMlxExperts[] = {
     {".switch_mlp.", " (switch_mlp is MLX's name for the experts of a layer)"},
     {".switch_glu.", " (switch_glu is MLX's name for the experts of a layer)"}};
+constexpr Spelling kOtherParts[] = {
+    {".absmax", " (absmax is bitsandbytes' name for the scales of a weight)"},
+    {".nested_absmax", " (nested_absmax is bitsandbytes' name for the scales of scales)"},
+    {".nested_quant_map", " (nested_quant_map is bitsandbytes' name for the values of scales)"},
+    {".quant_map", " (quant_map is bitsandbytes' name for the values of codes)"},
+    {".quant_state.bitsandbytes__", " (bitsandbytes' description of a weight)"},
+    {".SCB", " (SCB is bitsandbytes' name for the scales of a weight)"}};
 
-const MlxSpelling* FindMlxExperts(std::string_view tensor) {
-  for (const MlxSpelling& spelling : kMlxExperts) {
-    if (tensor.find(spelling.part) != tensor.npos) return &spelling;
-  }
-  return nullptr;
+const Spelling* FindSpelling(std::span<const Spelling> spellings, std::string_view tensor) {
+  const auto found = std::find_if(
+      spellings.begin(), spellings.end(),
+      [&](const Spelling& spelling) { return tensor.find(spelling.part) != tensor.npos; });
+  return found == spellings.end() ? nullptr : &*found;
 }
 
 }  // namespace
 
-bool HasMlxExperts(std::string_view tensor) { return FindMlxExperts(tensor) != nullptr; }
+bool HasMlxExperts(std::string_view tensor) { return FindSpelling(kMlxExperts, tensor) != nullptr; }
 
 std::string_view WhoseName(std::string_view tensor) {
-  if (const MlxSpelling* mlx = FindMlxExperts(tensor)) return mlx->words;
+  for (const std::span<const Spelling> spellings :
+       {std::span<const Spelling>(kMlxExperts), std::span<const Spelling>(kOtherParts)}) {
+    if (const Spelling* found = FindSpelling(spellings, tensor)) return found->words;
+  }
   return tensor.ends_with(".biases") ? " (MLX's quantization has scales and biases)"
                                      : std::string_view();
 }

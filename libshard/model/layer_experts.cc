@@ -1,6 +1,8 @@
 #include "libshard/model/layer_experts.h"
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 
 #include "libshard/base/limits.h"
 #include "libshard/base/text/expert_ids.h"
@@ -16,6 +18,14 @@ bool IsOneForAll(const TensorEntry& entry, const Checkpoint& checkpoint) {
 }
 
 }  // namespace
+
+bool HoldsValues(std::string_view leaf) {
+  return leaf != "bias" && UseOfLeaf(leaf) != LeafUse::kCompanion;
+}
+
+bool IsPlainType(std::string_view dtype) {
+  return dtype == "F32" || dtype == "F16" || dtype == "BF16";
+}
 
 std::optional<uint32_t> AxisIn(const std::vector<uint64_t>& shape, std::optional<int> axis) {
   if (!axis) return std::nullopt;
@@ -64,8 +74,10 @@ Status LayerExpertTable::AddExpert(const ModelTensor& tensor) {
     return Error{Code::kCorrupt, Cat(Where(tensor), ": expert: expected an id below ",
                                      kMaxExpertsPerLayer, ", found ", expert)};
   }
-  layer.explicit_ids[{tensor.rule->role, tensor.leaf}].push_back(expert);
-  layer.explicit_bytes[expert] += checkpoint_.tensors()[tensor.index].bytes;
+  const TensorEntry& entry = checkpoint_.tensors()[tensor.index];
+  const bool plain = HoldsValues(tensor.leaf) && IsPlainType(entry.dtype);
+  layer.explicit_ids[{tensor.rule->role, tensor.leaf, plain}].push_back(expert);
+  layer.explicit_bytes[expert] += entry.bytes;
   return Ok();
 }
 
@@ -74,39 +86,78 @@ std::string LayerExpertTable::Place(uint32_t layer) const {
 }
 
 std::string LayerExpertTable::Spell(const Kind& kind) {
-  return kind.second.empty() ? std::string(kind.first) : Cat(kind.first, ".", kind.second);
+  return kind.leaf.empty() ? std::string(kind.role) : Cat(kind.role, ".", kind.leaf);
 }
 
-// Counts the explicit experts. Every kind of tensor must exist exactly once for each of 0 ... n-1;
-// those that do not affect the weights' numbers may be missing, since calibration writes none for
-// experts that it never reached.
+LayerExpertTable::IdsOfKinds LayerExpertTable::ValuesOf(const Layer& layer, std::string_view role) {
+  IdsOfKinds values;
+  for (const auto& [kind, ids] : layer.explicit_ids) {
+    if (kind.role == role && HoldsValues(kind.leaf)) values.emplace(kind, ids);
+  }
+  return values;
+}
+
+// Every wanted expert must have exactly one tensor. `ids` has no others.
+Status LayerExpertTable::CheckIds(uint32_t number, const Layer& layer, const Wanted& wanted,
+                                  std::vector<uint32_t> ids) const {
+  std::sort(ids.begin(), ids.end());
+  for (size_t i = 0; i < wanted.experts.size(); ++i) {
+    const uint32_t id = wanted.experts[i];
+    if (i < ids.size() && ids[i] == id) continue;
+    const bool twice = i < ids.size() && ids[i] < id;
+    return Error{Code::kCorrupt,
+                 Cat(Place(number), "expert ", twice ? ids[i] : id, ": expected one tensor ",
+                     wanted.tensor, ", found ", twice ? "two" : "none", " (the layer's ids reach ",
+                     layer.explicit_bytes.rbegin()->first, ")"),
+                 twice ? "" : "if this is one shard of several, name its directory instead"};
+  }
+  if (ids.size() == wanted.experts.size()) return Ok();
+  return Error{Code::kCorrupt, Cat(Place(number), "expert ", ids.back(), ": expected one tensor ",
+                                   wanted.tensor, ", found two")};
+}
+
+// Where all experts are stored alike, each of them has a tensor of the kind. Otherwise an expert
+// has values in one form, and companions go with all experts of a form or with none.
+Status LayerExpertTable::CheckKind(uint32_t number, const Layer& layer, const Kind& kind) const {
+  const std::vector<uint32_t>& ids = layer.explicit_ids.at(kind);
+  const IdsOfKinds values = ValuesOf(layer, kind.role);
+  Wanted wanted{std::vector<uint32_t>(layer.explicit_bytes.rbegin()->first + 1), Spell(kind)};
+  std::iota(wanted.experts.begin(), wanted.experts.end(), 0);
+  if (values.size() < 2 || kind.leaf == "bias") return CheckIds(number, layer, wanted, ids);
+  if (HoldsValues(kind.leaf)) {
+    if (kind != values.begin()->first) return Ok();  // checked with the first
+    std::vector<uint32_t> all;
+    for (const auto& [other, others] : values) all.insert(all.end(), others.begin(), others.end());
+    return CheckIds(number, layer, wanted, std::move(all));
+  }
+  for (const auto& [form, members] : values) {
+    wanted = {members, Spell(kind)};
+    std::sort(wanted.experts.begin(), wanted.experts.end());
+    std::vector<uint32_t> theirs;
+    std::copy_if(ids.begin(), ids.end(), std::back_inserter(theirs), [&](uint32_t id) {
+      return std::binary_search(wanted.experts.begin(), wanted.experts.end(), id);
+    });
+    if (!theirs.empty()) SHARD_CHECK(CheckIds(number, layer, wanted, std::move(theirs)));
+  }
+  return Ok();
+}
+
+// Counts the explicit experts, whose ids are 0 ... n-1. Tensors that do not affect the weights'
+// numbers may be missing, since calibration writes none for experts that it never reached.
 Result<uint32_t> LayerExpertTable::CountExplicit(uint32_t number, const Layer& layer) const {
-  const uint32_t expert_count = layer.explicit_bytes.rbegin()->first + 1;
   for (const auto& [kind, unsorted] : layer.explicit_ids) {
+    if (AffectsNumbers(kind.leaf)) {
+      SHARD_CHECK(CheckKind(number, layer, kind));
+      continue;
+    }
     std::vector<uint32_t> ids = unsorted;
     std::sort(ids.begin(), ids.end());
-    if (!AffectsNumbers(kind.second)) {
-      const auto twice = std::adjacent_find(ids.begin(), ids.end());
-      if (twice == ids.end()) continue;
-      return Error{Code::kCorrupt, Cat(Place(number), "expert ", *twice, ": expected one tensor ",
-                                       Spell(kind), ", found two")};
-    }
-    for (uint32_t id = 0; id < expert_count; ++id) {
-      if (id < ids.size() && ids[id] == id) continue;
-      const bool twice = id < ids.size() && ids[id] < id;
-      const uint32_t expert = twice ? ids[id] : id;
-      return Error{
-          Code::kCorrupt,
-          Cat(Place(number), "expert ", expert, ": expected one tensor ", Spell(kind), ", found ",
-              twice ? "two" : "none", " (the layer's ids reach ", expert_count - 1, ")"),
-          twice ? "" : "if this is one shard of several, name its directory instead"};
-    }
-    if (ids.size() > expert_count) {
-      return Error{Code::kCorrupt, Cat(Place(number), "expert ", ids.back(),
-                                       ": expected one tensor ", Spell(kind), ", found two")};
-    }
+    const auto twice = std::adjacent_find(ids.begin(), ids.end());
+    if (twice == ids.end()) continue;
+    return Error{Code::kCorrupt, Cat(Place(number), "expert ", *twice, ": expected one tensor ",
+                                     Spell(kind), ", found two")};
   }
-  return expert_count;
+  return layer.explicit_bytes.rbegin()->first + 1;
 }
 
 Result<MoeLayer> LayerExpertTable::Finish(uint32_t number, const Layer& layer) const {
@@ -147,6 +198,14 @@ Status LayerExpertTable::ResolveAxis(ModelTensor& tensor, uint32_t expert_count)
   return Ok();
 }
 
+// GPTQ, AWQ and AutoRound store a router's scales across: [groups, experts].
+bool LayerExpertTable::IsAcross(const ModelTensor& tensor) const {
+  constexpr std::string_view kScales = "scales";
+  const std::string_view name = checkpoint_.tensors()[tensor.index].name;
+  if (tensor.part != Part::kRouter || !name.ends_with(kScales)) return false;
+  return checkpoint_.Find(Cat(name.substr(0, name.size() - kScales.size()), "qweight")) != nullptr;
+}
+
 Result<std::vector<MoeLayer>> LayerExpertTable::Collect() {
   for (const ModelTensor& tensor : tensors_) {
     if (tensor.part == Part::kExpert) SHARD_CHECK(AddExpert(tensor));
@@ -167,7 +226,7 @@ Result<std::vector<MoeLayer>> LayerExpertTable::Collect() {
   LayerCounts counts;
   for (const MoeLayer& layer : out) counts[layer.layer] = layer.expert_count;
   for (ModelTensor& tensor : tensors_) {
-    if (!tensor.rule->expert_axis || tensor.expert || !tensor.layer) continue;
+    if (!tensor.rule->expert_axis || tensor.expert || !tensor.layer || IsAcross(tensor)) continue;
     const auto layer = counts.find(*tensor.layer);
     const bool one = IsOneForAll(checkpoint_.tensors()[tensor.index], checkpoint_);
     if (layer != counts.end() && !(one && layer->second > 1))

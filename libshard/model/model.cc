@@ -387,7 +387,7 @@ bool HoldsPairs(const ModelTensor& tensor, const TensorEntry& entry, const Model
   if (entry.dtype == "U8") {
     return UseOfLeaf(tensor.leaf) == LeafUse::kPacked ||
            config.quant_method.starts_with("modelopt") ||
-           config.quant_method == "compressed-tensors";
+           config.quant_method == "compressed-tensors" || config.quant_method == "quark";
   }
   // DeepSeek-V4 stores FP4 experts as I8 beside FP8 ones; only the halved rows distinguish them
   // from int8.

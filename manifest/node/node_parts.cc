@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "libshard/base/text/text.h"
 #include "libshard/format/safetensors.h"
@@ -34,6 +35,7 @@ class NodeCutter {
     trunk_.path = kTrunkFile;
     experts_.path = kExpertsFile;
     experts_.role = Role::kGroup;
+    for (const PartTensor& tensor : trunk_tensors_) SHARD_CHECK(CheckRouter(tensor));
     for (const PartTensor& tensor : trunk_tensors_) SHARD_CHECK(AddTrunkTensor(tensor));
     SHARD_CHECK(AddExperts());
     for (OutputFile* file : {&trunk_, &experts_}) {
@@ -56,6 +58,23 @@ class NodeCutter {
     return out;
   }
 
+  // Packed codes and block scales of a router have no row per expert.
+  Status CheckRouter(const PartTensor& tensor) {
+    const TensorClass found = matcher_.Classify(tensor.entry.name);
+    const TensorRule* const rule = found.rule;
+    if (rule == nullptr || rule->part != Part::kRouter || rule->role != "router") return Ok();
+    const std::string_view leaf = LeafOf(*rule, found.leaf);
+    if (rule->expert_axis || IsOneForAll(tensor) || !AffectsNumbers(leaf)) return Ok();
+    return Error{Code::kUnsupported,
+                 Cat(distribution_, ": tensor ", Quoted(tensor.entry.name),
+                     ": expected a router with a row for each expert, found one that is packed (",
+                     leaf, ")"),
+                 "a distribution with GGUF bundles has routers that can be cut"};
+  }
+
+  // A scale that all rows share.
+  static bool IsOneForAll(const PartTensor& tensor) { return tensor.entry.Elements() == 1; }
+
   // Router rows are cut to the eligible experts; everything else is copied unchanged.
   Status AddTrunkTensor(const PartTensor& tensor) {
     const TensorClass found = matcher_.Classify(tensor.entry.name);
@@ -68,7 +87,7 @@ class NodeCutter {
                        ": expected a router that scores experts, found a table that gives tokens "
                        "fixed experts, some of which are not on this node")};
     }
-    if (!by_expert || layer == layers.end()) {
+    if (!by_expert || layer == layers.end() || IsOneForAll(tensor)) {
       trunk_.tensors.push_back(Whole(tensor, tensor.entry.name));
       return Ok();
     }
@@ -143,18 +162,34 @@ class NodeCutter {
     return CheckComplete();
   }
 
-  // Checks that every layer has experts, and that explicit ones all have the same number of
+  // What the files have of an expert: its weights (role, leaf, whether plain), and how many
   // tensors.
+  struct HeldExpert {
+    std::set<std::tuple<std::string_view, std::string_view, bool>> weights;
+    size_t tensors = 0;
+  };
+  using HeldExperts = std::map<uint32_t, HeldExpert>;
+
+  // Experts that are stored alike have the same number of tensors, and all have as many weights.
+  bool AreComplete(const HeldExperts& experts) const {
+    std::map<decltype(HeldExpert::weights), size_t> tensors_of;
+    for (uint32_t id = 0; id < out_.expert_count; ++id) {
+      const auto held = experts.find(id);
+      if (held == experts.end()) return false;
+      const auto& [weights, tensors] = held->second;
+      if (weights.size() != experts.begin()->second.weights.size()) return false;
+      if (tensors_of.emplace(weights, tensors).first->second != tensors) return false;
+    }
+    return true;
+  }
+
+  // Checks that every layer has experts, and that explicit ones are complete.
   Status CheckComplete() const {
     for (const auto& [layer, unused] : manifest_.plan.layers) {
       const auto explicit_layer = tensors_of_.find(layer);
-      bool complete = explicit_layer != tensors_of_.end() || packed_layers_.contains(layer);
-      for (uint32_t id = 0;
-           complete && explicit_layer != tensors_of_.end() && id < out_.expert_count; ++id) {
-        const std::map<uint32_t, size_t>& counts = explicit_layer->second;
-        const auto count = counts.find(id);
-        complete = count != counts.end() && count->second == counts.begin()->second;
-      }
+      const bool complete = explicit_layer == tensors_of_.end()
+                                ? packed_layers_.contains(layer)
+                                : AreComplete(explicit_layer->second);
       if (complete) continue;
       return Error{Code::kMismatch,
                    Cat(distribution_, ": layer ", layer, ": expected all tensors of ",
@@ -173,7 +208,10 @@ class NodeCutter {
     }
     const auto local = static_cast<uint32_t>(at - eligible.begin());
     SHARD_TRY(const std::string name, RenumberExpert(matcher_, tensor.entry.name, local));
-    if (AffectsNumbers(found.leaf)) ++tensors_of_[*found.layer][local];  // others may be missing
+    HeldExpert& held = tensors_of_[*found.layer][local];
+    if (AffectsNumbers(found.leaf)) ++held.tensors;  // others may be missing
+    if (HoldsValues(found.leaf))
+      held.weights.emplace(found.rule->role, found.leaf, IsPlainType(tensor.entry.dtype));
     experts_.tensors.push_back(Whole(tensor, name));
     return Ok();
   }
@@ -227,7 +265,7 @@ class NodeCutter {
   uint32_t group_;
   std::vector<PartTensor> trunk_tensors_, expert_tensors_;
   OutputFile trunk_, experts_;
-  std::map<uint32_t, std::map<uint32_t, size_t>> tensors_of_;  // layer -> expert of the node
+  std::map<uint32_t, HeldExperts> tensors_of_;  // by layer and expert of the node
   std::set<uint32_t> packed_layers_;
   NodeParts out_;
 };

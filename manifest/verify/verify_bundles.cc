@@ -7,7 +7,8 @@
 
 #include "libshard/base/text/text.h"
 #include "libshard/base/text_map.h"
-#include "libshard/model/family.h"
+#include "libshard/model/family_match.h"
+#include "libshard/model/layer_experts.h"
 #include "manifest/verify/verify_rules.h"
 
 namespace moepack::manifest {
@@ -86,15 +87,44 @@ std::string NameShape(const std::string& name) {
   return moepack::Join(parts, ".");
 }
 
+// The shape of a name as module and leaf. A name without a known leaf is all module.
+struct ShapeParts {
+  std::string_view module, leaf;
+};
+
+ShapeParts PartsOf(std::string_view shape) {
+  const size_t dot = shape.rfind('.');
+  const bool known = dot != shape.npos && FindLeaf(shape.substr(dot + 1)) != nullptr;
+  if (!known) return {shape, {}};
+  return {shape.substr(0, dot), shape.substr(dot + 1)};
+}
+
+// How an expert stores a module: the leaf of its values, and whether they are plain numbers.
+using Form = std::pair<std::string_view, bool>;
+
 // What the tensors of the bundles hold: for each part, layer and expert, how often each shape of
-// name occurs, and for each layer all shapes that occur.
+// name occurs, and for each layer, module and form all shapes that occur. Borrows its own texts.
 struct Holdings {
-  using Shapes = std::map<std::string, uint32_t>;
+  struct Held {
+    uint32_t count = 0;
+    bool plain = false;
+  };
+  using Shapes = std::map<std::string, Held>;
+  using Forms = std::map<Form, std::set<std::string_view>>;
   std::map<std::tuple<PartKey, uint32_t, uint32_t>, Shapes> experts;
   std::map<std::pair<PartKey, uint32_t>, ExpertIds> ids;  // ascending, built from the map above
-  std::map<uint32_t, std::set<std::string>> shapes;
+  std::map<uint32_t, std::map<std::string_view, Forms>> modules;  // built from it, too
   std::set<PartKey> parts;
 };
+
+std::map<std::string_view, Form> FormsOf(const Holdings::Shapes& shapes) {
+  std::map<std::string_view, Form> forms;
+  for (const auto& [shape, held] : shapes) {
+    const auto [module, leaf] = PartsOf(shape);
+    if (HoldsValues(leaf)) forms.emplace(module, Form{leaf, held.plain});
+  }
+  return forms;
+}
 
 // Router rows of a refitted group have the name of the trunk's router. The rule refit-derived
 // checks them.
@@ -118,12 +148,22 @@ Holdings CollectHoldings(const Manifest& manifest) {
       if (!tensor.layer || tensor.expert_ids.empty() || trunk.contains(tensor.name)) continue;
       const uint32_t layer = *tensor.layer;
       const std::string shape = NameShape(tensor.name);
-      out.shapes[layer].insert(shape);
-      for (uint32_t id : tensor.expert_ids) ++out.experts[{part, layer, id}][shape];
+      for (uint32_t id : tensor.expert_ids) {
+        Holdings::Held& held = out.experts[{part, layer, id}][shape];
+        ++held.count;
+        held.plain = IsPlainType(tensor.dtype);
+      }
     }
   }
   for (const auto& [key, shapes] : out.experts) {
-    out.ids[{std::get<0>(key), std::get<1>(key)}].push_back(std::get<2>(key));
+    const auto& [part, layer, expert] = key;
+    out.ids[{part, layer}].push_back(expert);
+    const std::map<std::string_view, Form> forms = FormsOf(shapes);
+    for (const auto& [shape, held] : shapes) {
+      const std::string_view module = PartsOf(shape).module;
+      const auto form = forms.find(module);
+      out.modules[layer][module][form == forms.end() ? Form() : form->second].insert(shape);
+    }
   }
   return out;
 }
@@ -149,12 +189,18 @@ bool MayBeMissing(std::string_view shape) {
 void CheckHeldTensors(const Holdings& holdings, RuleFindings& findings) {
   for (const auto& [key, shapes] : holdings.experts) {
     const auto& [part, layer, expert] = key;
-    for (const std::string& shape : holdings.shapes.at(layer)) {
-      const auto found = shapes.find(shape);
-      const uint32_t count = found == shapes.end() ? 0 : found->second;
-      if (count == 1 || (count == 0 && MayBeMissing(shape))) continue;
-      findings.Error(Cat(PartText(part), ", layer ", layer, ", expert ", expert, ": tensor ",
-                         Quoted(shape), ": expected once, found ", Plural(count, "time")));
+    const std::map<std::string_view, Form> forms = FormsOf(shapes);
+    for (const auto& [module, wanted] : holdings.modules.at(layer)) {
+      // An expert that lacks the values, or the whole module, should have what another has.
+      const auto own = forms.find(module);
+      const auto& form = own == forms.end() ? *wanted.rbegin() : *wanted.find(own->second);
+      for (const std::string_view shape : form.second) {
+        const auto found = shapes.find(std::string(shape));
+        const uint32_t count = found == shapes.end() ? 0 : found->second.count;
+        if (count == 1 || (count == 0 && MayBeMissing(shape))) continue;
+        findings.Error(Cat(PartText(part), ", layer ", layer, ", expert ", expert, ": tensor ",
+                           Quoted(shape), ": expected once, found ", Plural(count, "time")));
+      }
     }
   }
 }

@@ -361,17 +361,33 @@ Status LayOutReader(const WeightSource& source, const std::vector<Weight>& weigh
   return Ok();
 }
 
+// Experts of one layer may be stored in several ways, as long as only one of these is plain
+// numbers: calibration leaves some of them as they are.
 Status CheckAlike(const WeightSource& source, const std::vector<Weight>& weights) {
   const Weight& first = weights[0];
+  const Weight* plain = nullptr;
   for (const Weight& weight : weights) {
-    const bool alike = weight.shape == first.shape && weight.main->dtype == first.main->dtype;
-    if (alike && (weight.plain == nullptr) == (first.plain == nullptr)) continue;
+    if (weight.plain != nullptr && plain == nullptr) plain = &weight;
+    const bool same = weight.plain == nullptr || weight.main->dtype == plain->main->dtype;
+    if (same && weight.shape == first.shape) continue;
+    const Weight& other = same ? first : *plain;
     return Error{Code::kUnsupported,
-                 Cat(source.Where(*weight.main), ": expected ", first.main->dtype, " of shape ",
-                     FormatShape(first.shape), " as the first expert has, found ",
+                 Cat(source.Where(*weight.main), ": expected ", other.main->dtype, " of shape ",
+                     FormatShape(other.shape), " as the first expert has, found ",
                      weight.main->dtype, " of shape ", FormatShape(weight.shape))};
   }
   return Ok();
+}
+
+// The type that describes all of them best.
+const quant::Format* StoredType(const std::vector<Weight>& weights) {
+  const quant::Format* const f32 = quant::FindFormat("f32");
+  const quant::Format* type = weights[0].stored;
+  for (const Weight& weight : weights) {
+    if (weight.stored == type || type == f32) continue;
+    type = weight.stored == f32 ? f32 : quant::FindFormat("bf16");
+  }
+  return type;
 }
 
 }  // namespace
@@ -380,11 +396,13 @@ Status LayOutWeights(const WeightSource& source, const std::vector<Weight>& weig
                      const WeightLayout& layout, GgufTensor& out) {
   SHARD_CHECK(CheckAlike(source, weights));
   const Weight& first = weights[0];
-  out.stored = first.stored;
+  out.stored = StoredType(weights);
   out.expert_count = static_cast<uint32_t>(layout.stacked  ? weights.size()
                                            : layout.packed ? first.shape[0]
                                                            : 0);
-  if (IsRanges(first, layout)) {
+  const bool ranges = std::all_of(weights.begin(), weights.end(),
+                                  [&](const Weight& weight) { return IsRanges(weight, layout); });
+  if (ranges) {
     SHARD_CHECK(LayOutRanges(source, weights, layout, out));
   } else {
     SHARD_CHECK(LayOutReader(source, weights, layout, out));

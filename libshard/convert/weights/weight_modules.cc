@@ -25,6 +25,12 @@ SplitName SplitLeaf(std::string_view name, std::string_view leaf) {
   return {before.substr(0, before.size() - 1), leaf, before.ends_with('.')};
 }
 
+// What a router's rows spell out is a leaf, too.
+std::string_view LeafIn(const ModelTensor& tensor) {
+  const bool router = tensor.part == Part::kRouter && tensor.rule->role == "router";
+  return router ? LeafOf(*tensor.rule, tensor.leaf) : tensor.leaf;
+}
+
 // The name in the family's table, with the numbers of layer and expert replaced by their tokens.
 std::string PatternOf(std::string_view name, const ModelTensor& tensor, const Family& family) {
   size_t prefix = 0;
@@ -61,7 +67,7 @@ Result<std::vector<WeightModule>> CollectWeights(const MoeModel& model) {
   ProbeTable<uint32_t> by_key(kNone, tensor_count);
   for (const ModelTensor& tensor : model.tensors()) {
     const TensorEntry& entry = model.entry(tensor);
-    const SplitName name = SplitLeaf(entry.name, tensor.leaf);
+    const SplitName name = SplitLeaf(entry.name, LeafIn(tensor));
     // "x" and "x.weight" are two weights, "x" and "x_blocks" are not.
     const std::string_view key =
         std::string_view(entry.name).substr(0, name.module.size() + (name.dotted ? 1 : 0));
@@ -85,7 +91,7 @@ Result<std::vector<WeightModule>> CollectWeights(const MoeModel& model) {
 
 std::vector<std::string> PatternsOf(const MoeModel& model, const WeightModule& module) {
   const ModelTensor& tensor = *module.tensor;
-  const SplitName name = SplitLeaf(model.entry(tensor).name, tensor.leaf);
+  const SplitName name = SplitLeaf(model.entry(tensor).name, LeafIn(tensor));
   std::string plain = PatternOf(name.module, tensor, model.family());
   std::vector<std::string> patterns;
   if (name.dotted) patterns.push_back(Cat(plain, kWeight));

@@ -57,6 +57,21 @@ std::vector<std::string> Seeds() {
             {"m.scales", "F32", {2, 8}, scales(16)}}),
       Seed(R"({"quant_method": "mxfp4"})", {{"m.blocks", "U8", {2, 1, 1, 16}, bytes},
                                             {"m.scales", "U8", {2, 1, 1}, bytes.substr(0, 2)}}),
+      Seed(R"({"quant_method": "fp8", "weight_block_size": [2, 3]})",
+           {{"m.weight", "F8_E4M3", {4, 8}, bytes},
+            {"m.scale", "F8_E8M0", {2, 3}, bytes.substr(0, 6)}}),
+      Seed(
+          R"({"quant_method": "fp8", "weight_block_size": [2, 3]})",
+          {{"m.weight", "I8", {2, 16}, bytes}, {"m.scale", "F8_E8M0", {2, 1}, bytes.substr(0, 2)}}),
+      Seed(R"({"quant_method": "compressed-tensors", "config_groups": {"a": {"format":)"
+           R"( "int-quantized", "weights": {"strategy": "group", "group_size": 3}}, "b":)"
+           R"( {"format": "mxfp4-pack-quantized", "weights": {}}}})",
+           {{"m.weight", "I8", {4, 8}, bytes}, {"m.weight_scale", "F32", {4, 3}, scales(12)}}),
+      Seed(R"({"quant_method": "gptq", "bits": 8, "group_size": 8, "dynamic": {"+:m":)"
+           R"( {"bits": 4, "group_size": 16}}})",
+           {{"m.qweight", "I32", {2, 8}, packed(16)},
+            {"m.qzeros", "I32", {1, 1}, packed(1)},
+            {"m.scales", "F32", {1, 8}, scales(8)}}),
       Seed(R"({"quant_method": "modelopt", "quant_algo": "NVFP4"})",
            {{"m.weight", "U8", {2, 16}, bytes},
             {"m.weight_scale", "F8_E4M3", {2, 2}, bytes.substr(0, 4)},

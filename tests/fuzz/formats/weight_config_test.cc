@@ -25,6 +25,21 @@ std::vector<std::string> Seeds() {
           R"({"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128,
               "version": "GEMM"}})",
           R"({"quantization_config": {"quant_method": "mxfp4"}})",
+          R"({"quantization_config": {"quant_method": "compressed-tensors",
+              "format": "mixed-precision", "config_groups": {
+              "a": {"format": "int-quantized", "weights": {"type": "int", "num_bits": 8,
+                    "strategy": "group", "group_size": 32}},
+              "b": {"format": "mxfp4-pack-quantized", "weights": {"type": "float"}},
+              "c": {"format": "pack-quantized", "weights": {"type": "int", "num_bits": 4}}}}})",
+          R"({"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 128,
+              "dynamic": {"-:a": {}, "+:b": {"bits": 8, "group_size": -1}, "c": {"bits": 2}}}})",
+          R"({"quantization_config": {"quant_method": "auto-round", "bits": 4, "group_size": 128,
+              "packing_format": "auto_round", "data_type": "int",
+              "extra_config": {"a": {"bits": 16}, "b": {"bits": 8}}}})",
+          R"({"quantization_config": {"quant_method": "quark", "global_quant_config": {"weight": {
+              "dtype": "fp4", "qscheme": "per_group", "group_size": 32, "scale_format": "e8m0"}},
+              "layer_quant_config": {"*a*": {"weight": {"dtype": "fp8_e4m3",
+              "qscheme": "per_tensor"}}}}})",
           R"({"model_type": "x"})"};
 }
 
@@ -36,7 +51,12 @@ std::vector<std::string> Refused() {
           R"({"quantization_config": {"quant_method": "another"}})",
           R"({"quantization_config": {"quant_method": "compressed-tensors", "format":
               "pack-quantized", "config_groups": {"a\u0000\u001b": {"weights": {"type": "int",
-              "num_bits": 4, "symmetric": true, "group_size": 0}}}}})"};
+              "num_bits": 4, "symmetric": true, "group_size": 0}}}}})",
+          R"({"quantization_config": {"quant_method": "gptq", "bits": 4, "dynamic": {"a": 1}}})",
+          R"({"quantization_config": {"quant_method": "gptq", "bits": 4, "dynamic": []}})",
+          R"({"quantization_config": {"quant_method": "quark", "layer_quant_config": {"a": []}}})",
+          R"({"quantization_config": {"quant_method": "auto-round", "bits": 4,
+              "packing_format": "auto_round:fp8"}})"};
 }
 
 moepack::Result<moepack::WeightConfig> Read(std::string_view input) {
@@ -58,17 +78,24 @@ std::string GroupProblem(const moepack::WeightConfig& weights, std::string_view 
   return whole == (weights.group_size == 0) ? "" : Cat("a group size of ", stated->dump());
 }
 
+std::string FormProblem(const moepack::WeightForm& form, moepack::WordPacking packing) {
+  for (const uint64_t length : {form.block_rows, form.block_columns, form.group_size})
+    if (length > kMaxBlock) return Cat("a length of ", length);
+  if ((form.block_rows == 0) != (form.block_columns == 0)) return "half a block";
+  if (!IsBits(form.bits)) return Cat("weights of ", form.bits, " bits");
+  const bool packed = packing != moepack::WordPacking::kNone || form.format == "pack-quantized";
+  return packed == (form.bits != 0) ? "" : "bits of weights that are not packed, or none";
+}
+
 std::string Check(std::string_view input) {
   const auto weights = Read(input);
   if (!weights) return fuzz::ErrorProblem(weights.error(), kWhere);
-  for (const uint64_t length : {weights->block_rows, weights->block_columns, weights->group_size})
-    if (length > kMaxBlock) return Cat("a length of ", length);
-  if ((weights->block_rows == 0) != (weights->block_columns == 0)) return "half a block";
-  if (!IsBits(weights->bits)) return Cat("weights of ", weights->bits, " bits");
-  const bool packed =
-      weights->method == "gptq" || weights->method == "awq" || weights->format == "pack-quantized";
-  if (packed != (weights->bits != 0)) return "bits of weights that are not packed, or none";
-  return GroupProblem(*weights, input);
+  std::string problem = FormProblem(*weights, weights->packing);
+  for (const moepack::WeightForm& form : weights->others) {
+    if (problem.empty()) problem = FormProblem(form, weights->packing);
+    if (form == *weights) return "a form that is there twice";
+  }
+  return problem.empty() ? GroupProblem(*weights, input) : problem;
 }
 
 bool Accepts(std::string_view input) { return Read(input).has_value(); }

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <span>
+
 #include "libshard/convert/row_reader.h"
 #include "tests/libshard/convert/sample.h"
 
@@ -242,6 +244,72 @@ TEST(TensorMap, RefusesExpertsThatDiffer) {
   expert.bytes.resize(expert.bytes.size() / 2);
   EXPECT_THAT(TensorMapErrorOf(sample).message,
               HasSubstr("expected F32 of shape [2, 4] as the first expert has, found BF16"));
+}
+
+// FP8 codes of 1, 2, ... 8 with a scale for each row.
+void Scale(ConvertSample& sample, const std::string& module) {
+  fixtures::RawTensor& weight = sample.Tensor(module + ".weight");
+  weight.dtype = "F8_E4M3";
+  weight.bytes = {0x38, 0x40, 0x44, 0x48, 0x4a, 0x4c, 0x4e, 0x50};
+  // BF16 of 1 and 2.
+  sample.tensors.push_back(
+      {module + ".weight_scale", "BF16", {2, 1}, std::string("\x80\x3f\x00\x40", 4)});
+  sample.config["quantization_config"] = {{"quant_method", "fp8"}};
+}
+
+TEST(TensorMap, StacksExpertsThatStayedAsTheyWereOnScaledOnes) {
+  ConvertSample sample = ConvertSample::Qwen3Moe();
+  const std::string at = "model.layers.0.mlp.experts.";
+  Scale(sample, at + "1.up_proj");
+  const auto model = sample.Convert();
+  ASSERT_TRUE(model) << model.error().message;
+  const GgufTensor& up = Find(*model, "blk.0.ffn_up_exps.weight");
+  EXPECT_EQ(up.stored->name, "f32") << "the plain expert has it";
+  EXPECT_EQ(up.rows.size(), 2u);
+  std::vector<float> expected = sample.Values(at + "0.up_proj.weight");
+  for (const float value : {1, 2, 3, 4, 10, 12, 14, 16}) expected.push_back(value);
+  EXPECT_EQ(sample.Values(*model, up.name), expected);
+}
+
+TEST(TensorMap, DecodesAScaledRouter) {
+  ConvertSample sample = ConvertSample::Qwen3Moe();
+  Scale(sample, "model.layers.0.mlp.gate");
+  const auto model = sample.Convert();
+  ASSERT_TRUE(model) << model.error().message;
+  const GgufTensor& router = Find(*model, "blk.0.ffn_gate_inp.weight");
+  EXPECT_EQ(router.expert_count, 2u);
+  EXPECT_EQ(router.rows.size(), 2u);
+  EXPECT_TRUE(router.fixed);
+  EXPECT_THAT(sample.Values(*model, router.name), ElementsAre(1, 2, 3, 4, 10, 12, 14, 16));
+}
+
+TEST(TensorMap, DecodesAPackedRouterWhoseScalesAreAcross) {
+  ConvertSample sample = ConvertSample::Mixtral();
+  const std::string at = "model.layers.0.block_sparse_moe.gate.";
+  sample.Remove(at);
+  // Codes 0 ... 7 for expert 0 and 8 ... 15 for expert 1, zeros of 0 and 8, scales of 1 and 2.
+  const uint32_t codes[] = {0x76543210, 0xfedcba98}, zeros[] = {0x80};
+  const float scales[] = {1, 2};
+  const auto add = [&](const char* leaf, const char* dtype, std::vector<uint64_t> shape,
+                       std::span<const std::byte> bytes) {
+    const auto* text = reinterpret_cast<const char*>(bytes.data());
+    sample.tensors.push_back({at + leaf, dtype, std::move(shape), {text, bytes.size()}});
+  };
+  add("qweight", "I32", {1, 2}, std::as_bytes(std::span(codes)));
+  add("qzeros", "I32", {1, 1}, std::as_bytes(std::span(zeros)));
+  add("scales", "F32", {1, 2}, std::as_bytes(std::span(scales)));
+  sample.config["quantization_config"] = {{"quant_method", "auto-round"},
+                                          {"bits", 4},
+                                          {"group_size", 8},
+                                          {"packing_format", "auto_round"}};
+  const auto model = sample.Convert();
+  ASSERT_TRUE(model) << model.error().message;
+  const GgufTensor& router = Find(*model, "blk.0.ffn_gate_inp.weight");
+  EXPECT_THAT(router.shape, ElementsAre(2, 8));
+  EXPECT_EQ(router.expert_count, 2u);
+  EXPECT_EQ(router.part, Part::kRouter);
+  EXPECT_THAT(sample.Values(*model, router.name),
+              ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 0, 2, 4, 6, 8, 10, 12, 14));
 }
 
 TEST(TensorMap, RefusesTwoLayoutsInOneLayer) {

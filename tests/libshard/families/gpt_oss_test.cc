@@ -90,6 +90,60 @@ TEST(GptOss, RequiresEveryBiasAndSink) {
   }
 }
 
+// A linear layer for each expert, [out, in], as tools make them that quantize such layers.
+TEST(GptOss, StacksExpertsThatAreLinearLayers) {
+  ConvertSample sample = GptOss();
+  sample.Remove("mlp.experts");
+  const std::string at = "model.layers.0.mlp.experts.";
+  for (const char* expert : {"0", "1"}) {
+    sample.Add(at + "gate_up_projs." + expert + ".weight", {6, 4});
+    sample.Add(at + "gate_up_projs." + expert + ".bias", {6});
+    sample.Add(at + "down_projs." + expert + ".weight", {4, 3});
+    sample.Add(at + "down_projs." + expert + ".bias", {4});
+  }
+  const GgufModel model = Converted(sample);
+  std::vector<float> down;
+  for (const auto& [name, odd] : {std::pair("gate", 0u), std::pair("up", 1u)}) {
+    std::vector<float> expected, expected_bias;
+    for (const char* expert : {"0", "1"}) {
+      const std::vector<float> all = sample.Values(at + "gate_up_projs." + expert + ".weight");
+      const std::vector<float> bias = sample.Values(at + "gate_up_projs." + expert + ".bias");
+      for (size_t row = 0; row < 3; ++row) {
+        for (size_t i = 0; i < 4; ++i) expected.push_back(all[(2 * row + odd) * 4 + i]);
+        expected_bias.push_back(bias[2 * row + odd]);
+      }
+    }
+    const std::string target = std::string("blk.0.ffn_") + name + "_exps";
+    EXPECT_EQ(sample.Values(model, target + ".weight"), expected);
+    EXPECT_EQ(sample.Values(model, target + ".bias"), expected_bias);
+  }
+  for (const char* expert : {"0", "1"}) {
+    for (const float value : sample.Values(at + "down_projs." + expert + ".weight"))
+      down.push_back(value);
+  }
+  EXPECT_EQ(sample.Values(model, "blk.0.ffn_down_exps.weight"), down);
+  sample.Remove("down_projs.1.bias");
+  const auto incomplete = sample.Convert();
+  ASSERT_FALSE(incomplete);
+  EXPECT_THAT(incomplete.error().message,
+              HasSubstr("expert 1: expected one tensor down.bias, found none"));
+}
+
+TEST(GptOss, NamesBitsandbytes) {
+  ConvertSample sample = GptOss();
+  sample.Remove("mlp.experts");
+  const std::string at = "model.layers.0.mlp.experts.gate_up_projs.0.weight";
+  sample.tensors.push_back({at, "U8", {12, 1}, std::string(12, 'x')});
+  sample.tensors.push_back({at + ".absmax", "U8", {1}, "x"});
+  const auto model = sample.Convert();
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().code, Code::kUnsupported);
+  EXPECT_THAT(model.error().message,
+              HasSubstr("gate_up_projs.0.weight.absmax\": expected a tensor of family gpt-oss, "
+                        "found a name that no rule matches (1 such tensor) (absmax is "
+                        "bitsandbytes' name for the scales of a weight)"));
+}
+
 TEST(GptOss, ATiedHeadIsWrittenAsACopy) {
   ConvertSample sample = GptOss();
   sample.Remove("lm_head");

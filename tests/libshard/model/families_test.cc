@@ -20,6 +20,8 @@ mixtral
   expert gate 3 7 - model.layers.3.block_sparse_moe.experts.7.w1.weight
   expert down 3 7 - model.layers.3.block_sparse_moe.experts.7.w2.qweight
   router router 3 - 0 model.layers.3.block_sparse_moe.gate.weight
+  router router 3 - - model.layers.3.block_sparse_moe.gate.qweight
+  router router 3 - - model.layers.3.block_sparse_moe.gate.weight_scale_inv
   expert up 3 - 0 model.layers.3.block_sparse_moe.switch_mlp.up_proj.scales
   expert gate_up 3 - 0 model.layers.3.mlp.experts.gate_up_proj
   trunk attention 3 - - model.layers.3.self_attn.q_proj.weight
@@ -328,8 +330,7 @@ TEST(Families, RefuseUnknownTensorsInTheFeedForwardPart) {
   const std::pair<const char*, const char*> foreign[] = {
       {"mixtral", "model.layers.3.block_sparse_moe.experts.7.w4.weight"},
       {"qwen3-moe", "model.layers.3.mlp.experts.7.extra_proj.weight"},
-      {"qwen3-moe", "model.layers.3.mlp.gate.qweight"},
-      {"qwen3-moe", "model.layers.3.mlp.gate.weight_scale_inv"},
+      {"qwen3-moe", "model.layers.3.mlp.gate.blocks"},
       {"deepseek-v3", "model.layers.3.mlp.router.weight"},
       {"deepseek-v3", "model.layers.3.mlp.experts.7.up_proj.weight.absmax"},
       {"gpt-oss", "model.layers.0.mlp.experts.gate_up_proj_zeros"},

@@ -89,6 +89,79 @@ TEST_F(LayerExpertsTest, FoldedExpertsNeedAConfigThatCountsThem) {
   EXPECT_EQ(model->tensors()[0].axis, 1);
 }
 
+// Experts of which some are stored in another way than the rest.
+class FormsOfExperts : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(fixtures::WriteFile(dir_ / "family.json", R"({
+      "name": "toy", "rules": [
+        {"pattern": "l.{L}.experts.{E}.up.{W}", "part": "expert", "role": "up"}]})"));
+    options_.family_file = (dir_ / "family.json").string();
+  }
+  void Add(int expert, const std::string& leaf, const std::string& dtype = "U8") {
+    const std::string bytes(dtype == "BF16" ? 2 : 1, 'x');
+    tensors_.push_back(
+        {"l.0.experts." + std::to_string(expert) + ".up." + leaf, dtype, {1}, bytes});
+  }
+  // Experts 0 and 2 are packed, 1 is plain.
+  void AddMixed() {
+    for (const int expert : {0, 2}) {
+      for (const char* leaf : {"qweight", "scales", "g_idx"}) Add(expert, leaf);
+    }
+    Add(1, "weight", "BF16");
+  }
+  Result<MoeModel> Open() {
+    EXPECT_TRUE(fixtures::WriteSafetensors(dir_ / "m.safetensors", tensors_));
+    return MoeModel::Open(dir_ / "m.safetensors", options_);
+  }
+  std::string ErrorText() {
+    const auto model = Open();
+    EXPECT_FALSE(model);
+    if (model) return "";
+    EXPECT_EQ(model.error().code, Code::kCorrupt);
+    return model.error().message;
+  }
+  void Remove(const std::string& name) {
+    std::erase_if(tensors_, [&](const auto& tensor) { return tensor.name == name; });
+  }
+
+  fixtures::TempDir dir_;
+  ModelOptions options_;
+  std::vector<fixtures::RawTensor> tensors_;
+};
+
+TEST_F(FormsOfExperts, AnExpertThatStayedAsItWasNeedsNoCompanions) {
+  AddMixed();
+  const auto model = Open();
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->layers()[0].expert_count, 3u);
+}
+
+TEST_F(FormsOfExperts, ScaledExpertsMayStandBesidePlainOnes) {
+  Add(0, "weight", "BF16");
+  Add(1, "weight");
+  Add(1, "weight_scale");
+  const auto model = Open();
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->layers()[0].expert_count, 2u);
+}
+
+TEST_F(FormsOfExperts, AMissingCompanionIsNamed) {
+  AddMixed();
+  Remove("l.0.experts.2.up.scales");
+  EXPECT_THAT(ErrorText(), HasSubstr("layer 0: expert 2: expected one tensor up.scales, found none "
+                                     "(the layer's ids reach 2)"));
+}
+
+TEST_F(FormsOfExperts, AnExpertInTwoFormsOrInNoneIsCorrupt) {
+  AddMixed();
+  Add(1, "qweight");
+  EXPECT_THAT(ErrorText(), HasSubstr("expert 1: expected one tensor up.qweight, found two"));
+  Remove("l.0.experts.1.up.qweight");
+  Add(4, "weight", "BF16");
+  EXPECT_THAT(ErrorText(), HasSubstr("expert 3: expected one tensor up.qweight, found none"));
+}
+
 // Calibration writes scales of activations only for experts that it reached.
 class CompanionsOfExperts : public testing::Test {
  protected:

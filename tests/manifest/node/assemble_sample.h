@@ -44,6 +44,10 @@ class AssembleNodeTest : public testing::Test {
   void Split(const std::string& layout, const std::vector<std::string>& parts = {},
              bool uniform = true) {
     ASSERT_TRUE(fixtures::MakeCheckpoint(layout, dir_ / "source"));
+    SplitSource(parts, uniform);
+  }
+  // The same with the checkpoint that is there.
+  void SplitSource(const std::vector<std::string>& parts = {}, bool uniform = true) {
     fixtures::WriteFile(dir_ / "overlay.json", R"({"version": "one", "layers": {"*": "1"}})");
     const MoeModel model = tiny::Model(dir_ / "source");
     PlanOptions options;

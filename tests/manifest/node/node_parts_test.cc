@@ -3,8 +3,12 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <span>
 
+#include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
+#include "libshard/base/files/file.h"
+#include "libshard/format/checkpoint.h"
 #include "tests/manifest/node/assemble_sample.h"
 
 namespace moepack::manifest {
@@ -72,6 +76,107 @@ TEST_F(NodePartsTest, AHashRoutingTableIsUnsupported) {
   EXPECT_EQ(error.code, Code::kUnsupported);
   EXPECT_THAT(error.message, HasSubstr("tid2eid"));
   EXPECT_THAT(error.message, HasSubstr("found a table that gives tokens fixed experts"));
+}
+
+// The tensors of a generated checkpoint, changed by `edit`.
+template <class Edit>
+void ChangeTensors(const fs::path& dir, const Edit& edit) {
+  std::vector<fixtures::RawTensor> tensors;
+  {
+    const Checkpoint checkpoint = Checkpoint::Open(dir).value();
+    for (const TensorEntry& entry : checkpoint.tensors()) {
+      const InputFile file = InputFile::Open(checkpoint.files()[entry.file].path).value();
+      std::string bytes(entry.bytes, '\0');
+      ASSERT_TRUE(file.ReadAt(entry.offset, std::as_writable_bytes(std::span(bytes))));
+      tensors.push_back({entry.name, entry.dtype, entry.shape, bytes});
+    }
+  }
+  edit(tensors);
+  std::vector<fs::path> old;
+  for (const auto& file : fs::directory_iterator(dir)) {
+    if (file.path().string().find(".safetensors") != std::string::npos) old.push_back(file.path());
+  }
+  for (const fs::path& path : old) fs::remove(path);
+  ASSERT_TRUE(fixtures::WriteSafetensors(dir / "model.safetensors", tensors));
+}
+
+bool IsRouter(const fixtures::RawTensor& tensor) {
+  return tensor.name.ends_with("mlp.gate.weight");
+}
+
+TEST_F(NodePartsTest, APackedRouterIsUnsupported) {
+  ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", dir_ / "source"));
+  ChangeTensors(dir_ / "source", [](std::vector<fixtures::RawTensor>& tensors) {
+    std::vector<fixtures::RawTensor> scales;
+    for (fixtures::RawTensor& tensor : tensors) {
+      if (!IsRouter(tensor)) continue;
+      const uint64_t experts = tensor.shape[0], words = tensor.shape[1] / 8;
+      const std::string stem = tensor.name.substr(0, tensor.name.size() - 6);
+      scales.push_back({stem + "scales", "F16", {1, experts}, std::string(2 * experts, 'x')});
+      tensor = {stem + "qweight", "I32", {words, experts}, std::string(4 * words * experts, 'x')};
+    }
+    tensors.insert(tensors.end(), scales.begin(), scales.end());
+  });
+  SplitSource();
+  const Error error = Refusal();
+  EXPECT_EQ(error.code, Code::kUnsupported);
+  EXPECT_THAT(error.message, HasSubstr("mlp.gate.qweight\": expected a router with a row for each "
+                                       "expert, found one that is packed (qweight)"));
+}
+
+TEST_F(NodePartsTest, ARouterKeepsTheOneScaleOfAllItsRows) {
+  ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", dir_ / "source"));
+  ChangeTensors(dir_ / "source", [](std::vector<fixtures::RawTensor>& tensors) {
+    std::vector<fixtures::RawTensor> scales;
+    for (fixtures::RawTensor& tensor : tensors) {
+      if (!IsRouter(tensor)) continue;
+      tensor.dtype = "F8_E4M3";
+      tensor.bytes.resize(tensor.shape[0] * tensor.shape[1]);
+      scales.push_back({tensor.name + "_scale", "F32", {1}, std::string(4, 'x')});
+    }
+    tensors.insert(tensors.end(), scales.begin(), scales.end());
+  });
+  SplitSource();
+  const auto report = Assemble();
+  ASSERT_TRUE(report) << report.error().message;
+  const Checkpoint node = Checkpoint::Open(dir_ / "node").value();
+  int scales = 0;
+  for (const TensorEntry& entry : node.tensors()) {
+    const bool router = entry.name.ends_with("mlp.gate.weight");
+    const bool scale = entry.name.ends_with("mlp.gate.weight_scale");
+    if (router) {
+      EXPECT_EQ(entry.shape[0], report->expert_count) << entry.name;
+    }
+    if (scale) {
+      EXPECT_EQ(entry.Elements(), 1u) << entry.name;
+    }
+    scales += scale ? 1 : 0;
+  }
+  EXPECT_GT(scales, 0);
+}
+
+// Experts 0 of all layers stay as they are, the others are packed.
+TEST_F(NodePartsTest, ExpertsMayBeStoredInTwoWays) {
+  ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", dir_ / "source"));
+  ChangeTensors(dir_ / "source", [](std::vector<fixtures::RawTensor>& tensors) {
+    std::vector<fixtures::RawTensor> scales;
+    for (fixtures::RawTensor& tensor : tensors) {
+      const bool expert = tensor.name.find(".experts.") != std::string::npos;
+      if (!expert || tensor.name.find(".experts.0.") != std::string::npos) continue;
+      const std::string stem = tensor.name.substr(0, tensor.name.size() - 6);
+      scales.push_back({stem + "scales", "F16", {1, 2}, std::string(4, 'x')});
+      tensor = {stem + "qweight", "I32", {1, 2}, std::string(8, 'x')};
+    }
+    tensors.insert(tensors.end(), scales.begin(), scales.end());
+  });
+  SplitSource();
+  const auto report = Assemble();
+  ASSERT_TRUE(report) << report.error().message;
+  const Checkpoint node = Checkpoint::Open(dir_ / "node").value();
+  const auto packed = std::count_if(
+      node.tensors().begin(), node.tensors().end(),
+      [](const TensorEntry& entry) { return entry.name.ends_with("up_proj.qweight"); });
+  EXPECT_GT(packed, 0);
 }
 
 TEST_F(NodePartsTest, AHeaderThatDisagreesWithTheManifestIsAMismatch) {

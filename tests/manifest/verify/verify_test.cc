@@ -226,6 +226,44 @@ TEST(VerifyTest, FindsEachBrokenRuleAndNothingElse) {
   }
 }
 
+// Packs the first projection of the group's first `count` experts; the others stay as they are.
+std::vector<sample::Tensor> PartlyPacked(const Plan& plan, size_t count) {
+  std::vector<sample::Tensor> tensors = sample::ExpertTensors(plan, Role::kGroup, 1);
+  std::vector<sample::Tensor> out;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    sample::Tensor& tensor = tensors[i];
+    if (i % 2 == 0 && i / 2 < count && tensor.layer == 1u) {
+      const std::string stem = tensor.raw.name.substr(0, tensor.raw.name.rfind('.'));
+      out.push_back({{stem + ".scales", "F16", {1}, "ab"}, tensor.layer, tensor.experts});
+      tensor.raw = {stem + ".qweight", "I32", {1}, "abcd"};
+    }
+    out.push_back(std::move(tensor));
+  }
+  return out;
+}
+
+TEST(VerifyTest, AcceptsExpertsThatAreStoredInTwoWays) {
+  sample::Distribution made = sample::Make();
+  made.Remove(kGroup1);
+  sample::AddBundle(made, Role::kGroup, 1, PartlyPacked(made.manifest.plan, 1));
+  const VerifyReport report = VerifySample(made);
+  EXPECT_TRUE(report.passed()) << TextOf(report);
+}
+
+TEST(VerifyTest, FindsAMissingCompanionOfExpertsThatAreStoredInTwoWays) {
+  sample::Distribution made = sample::Make();
+  made.Remove(kGroup1);
+  std::vector<sample::Tensor> tensors = PartlyPacked(made.manifest.plan, 2);
+  tensors.erase(tensors.begin());
+  sample::AddBundle(made, Role::kGroup, 1, tensors);
+  const VerifyReport report = VerifySample(made);
+  EXPECT_EQ(BrokenRules(report), Rules{"bundle-holds-its-experts"}) << TextOf(report);
+  EXPECT_NE(TextOf(report).find("expert 2: tensor \"model.layers.*.mlp.experts.*.up_proj.scales\": "
+                                "expected once, found 0 times"),
+            std::string::npos)
+      << TextOf(report);
+}
+
 TEST(VerifyTest, FindsAnOverlayFileThatBelongsToNoVersion) {
   sample::Distribution made = sample::Make();
   made.Remove("overlays/generalists-1/experts.safetensors");

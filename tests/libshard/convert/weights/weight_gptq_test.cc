@@ -171,5 +171,54 @@ TEST(GptqWeight, RefusesImpossibleScalesWithTensorAndPlace) {
   }
 }
 
+TEST(GptqWeight, TheTensorsSayWhichBitsAModuleHas) {
+  WeightSample sample = Gptq("gptq", 1);
+  sample.quantization = R"({"quant_method": "gptq", "bits": 8, "group_size": 16, "dynamic":
+    {"-:.*attn.*": {}, "+:.*up.*": {"bits": 4, "group_size": 8}, "+:.*down.*": {"bits": 4}}})";
+  const auto weight = sample.Read();
+  ASSERT_TRUE(weight) << weight.error().message;
+  EXPECT_EQ(sample.Values(*weight), Expected());
+  sample.quantization = R"({"quant_method": "gptq", "bits": 8, "group_size": 16, "dynamic":
+    {"+:.*up.*": {"bits": 2}}})";
+  EXPECT_THAT(sample.ErrorText(), HasSubstr("\"m.scales\": shape: expected [1, 8], found [2, 8]"));
+}
+
+TEST(GptqWeight, TwoFormsThatFitMustMeanTheSame) {
+  WeightSample sample = Gptq("gptq", 1);
+  // Groups of 8 and of 9 columns are two each.
+  sample.quantization = R"({"quant_method": "gptq", "bits": 4, "group_size": 8, "dynamic":
+    {"+:.*up.*": {"group_size": 9}}})";
+  const auto weight = sample.Read();
+  ASSERT_FALSE(weight);
+  EXPECT_EQ(weight.error().code, Code::kUnsupported);
+  EXPECT_THAT(
+      weight.error().message,
+      HasSubstr("tensor \"m.qweight\": expected tensors that one of the forms in \"gptq\"'s "
+                "config fits, found two that do"));
+  // With an index the columns say which group is theirs.
+  std::vector<uint32_t> groups(kColumns);
+  for (uint32_t i = 0; i < kColumns; ++i) groups[i] = i / 8;
+  sample.Add("g_idx", "I32", {kColumns}, BytesOf(groups));
+  const auto indexed = sample.Read();
+  ASSERT_TRUE(indexed) << indexed.error().message;
+  EXPECT_EQ(sample.Values(*indexed), Expected());
+}
+
+TEST(GptqWeight, AutoRoundPacksInThreeWays) {
+  const std::pair<const char*, WeightSample> packings[] = {
+      {"auto_round:auto_gptq", Gptq("gptq", 1)},
+      {"auto_round", Gptq("gptq_v2", 0)},
+      {"auto_round:auto_awq", Awq()}};
+  for (auto [packing, sample] : packings) {
+    sample.quantization =
+        R"({"quant_method": "auto-round", "bits": 4, "group_size": 8, "data_type": "int",
+            "packing_format": ")" +
+        std::string(packing) + "\"}";
+    const auto weight = sample.Read();
+    ASSERT_TRUE(weight) << packing << ": " << weight.error().message;
+    EXPECT_EQ(sample.Values(*weight), Expected()) << packing;
+  }
+}
+
 }  // namespace
 }  // namespace moepack
