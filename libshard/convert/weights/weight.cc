@@ -82,6 +82,7 @@ Result<Weight> ReadNumbers(const WeightSource& source, const StoredWeight& store
   SHARD_CHECK(CheckCompanions(source, stored));
   if (stored.Find("blocks") != nullptr) return ReadMxfp4Weight(source, stored);
   if (stored.Find(kNvfp4TensorLeaves) != nullptr) return ReadNvfp4Weight(source, stored);
+  if (IsMxfp4Rows(source, stored)) return ReadMxfp4Rows(source, stored);
   if (stored.Find("weight_packed") != nullptr) return ReadPackedWeight(source, stored);
   if (stored.Find("qweight") != nullptr) return ReadGptqWeight(source, stored);
   const TensorEntry* main = stored.main();
@@ -93,6 +94,29 @@ Result<Weight> ReadNumbers(const WeightSource& source, const StoredWeight& store
   const TensorEntry* stray = stored.Find(kIntegerLeaves);
   if (stray != nullptr) return NoMain(source, stored, *stray);
   return PlainWeight(source, *main);
+}
+
+Error TwoForms(const WeightSource& source, const StoredWeight& stored) {
+  return {Code::kUnsupported,
+          Cat(source.Where(*stored.main()), ": expected tensors that one of the forms in ",
+              Quoted(source.config.method), "'s config fits, found two that do"),
+          "safetensors output (--format safetensors) keeps weights in any format as they are"};
+}
+
+// Reads the weight in the form that its tensors fit; the error is that of the first form.
+Result<Weight> ReadFitting(const WeightSource& source, const StoredWeight& stored) {
+  Result<Weight> read = ReadNumbers(source, stored);
+  for (const WeightForm& form : source.config.others) {
+    if (read && read->plain != nullptr) break;
+    Result<Weight> other = ReadNumbers({source.checkpoint, source.config, &form}, stored);
+    if (!other) continue;
+    if (!read) {
+      read = std::move(other);
+    } else if (read->reader->Describe() != other->reader->Describe()) {
+      return TwoForms(source, stored);
+    }
+  }
+  return read;
 }
 
 }  // namespace
@@ -120,7 +144,7 @@ std::string WeightSource::Where(const TensorEntry& entry) const {
 }
 
 Result<Weight> ReadWeight(const WeightSource& source, const StoredWeight& stored) {
-  SHARD_TRY(Weight weight, ReadNumbers(source, stored));
+  SHARD_TRY(Weight weight, ReadFitting(source, stored));
   weight.main = stored.main();
   return weight;
 }

@@ -64,13 +64,18 @@ struct Weight {
 struct WeightSource {
   const Checkpoint& checkpoint;
   const WeightConfig& config;
+  const WeightForm* one = nullptr;  // one of the config's forms; null: the first
+
+  const WeightForm& form() const { return one == nullptr ? config : *one; }
   // "<path>: tensor <name>"
   std::string Where(const TensorEntry& entry) const;
 };
 
-// F32, F16, BF16; F8_E4M3 with scales; packed integers (compressed-tensors, GPTQ, AWQ); MXFP4;
-// NVFP4. kUnsupported, with their names, for other numbers; kCorrupt for companions that are
-// missing, have no weight, or do not fit. Reads no tensor data but weight_shape (16 bytes at most).
+// F32, F16, BF16; F8_E4M3 and I8 with scales; packed integers (compressed-tensors, GPTQ, AWQ,
+// AutoRound); MXFP4; NVFP4. Of several forms in the config, the weight has the one that its tensors
+// fit. kUnsupported, with their names, for other numbers, and for a weight that fits two forms with
+// different values; kCorrupt for companions that are missing, have no weight, or do not fit. Reads
+// no tensor data but weight_shape (16 bytes at most).
 Result<Weight> ReadWeight(const WeightSource& source, const StoredWeight& stored);
 
 // Finds a companion without which the weight has no meaning; kCorrupt, naming it, if it is missing.

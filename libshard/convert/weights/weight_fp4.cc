@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "libshard/base/text/text.h"
+#include "libshard/convert/weights/weight_fp8.h"
 #include "libshard/convert/weights/weight_scales.h"
 
 namespace moepack {
@@ -13,6 +14,8 @@ constexpr uint64_t kCodeBytes = 16;               // of a block
 constexpr uint64_t kBlockBytes = 1 + kCodeBytes;  // of ggml's
 constexpr uint64_t kMxfp4BlockValues = 32;
 constexpr std::byte kNanScale{255};
+// The codes of formats that have whole rows of them.
+constexpr std::string_view kPackedLeaves[] = {"weight_packed", "weight"};
 
 // Splits 32 codes: the source pairs neighbours in a byte, ggml pairs codes that are 16 apart.
 void SplitPairs(std::span<const std::byte> pairs, std::span<std::byte> out) {
@@ -105,10 +108,34 @@ Result<Weight> ReadMxfp4Weight(const WeightSource& source, const StoredWeight& s
                 std::make_shared<Mxfp4>(blocks, *scales, groups)};
 }
 
+bool IsMxfp4Rows(const WeightSource& source, const StoredWeight& stored) {
+  const TensorEntry *codes = stored.Find(kPackedLeaves), *scales = stored.Find(kScaleLeaves);
+  if (codes == nullptr) return false;
+  if (codes->dtype == "U8") return source.form().mxfp4;
+  return codes->dtype == "I8" && scales != nullptr && scales->dtype == kPowersOfTwo;
+}
+
+Result<Weight> ReadMxfp4Rows(const WeightSource& source, const StoredWeight& stored) {
+  const TensorEntry& codes = *stored.Find(kPackedLeaves);
+  SHARD_TRY(const TensorEntry* scales, RequirePart(source, stored, kScaleLeaves));
+  SHARD_CHECK(CheckPartType(source, codes, {"U8", "I8"}));
+  SHARD_CHECK(CheckPartType(source, *scales, {"U8", kPowersOfTwo}));
+  if (codes.bytes == 0 || codes.shape.empty() || codes.shape.back() % kCodeBytes != 0) {
+    return Error{Code::kCorrupt, Cat(source.Where(codes), ": shape: expected [..., a multiple of ",
+                                     kCodeBytes, "], found ", FormatShape(codes.shape))};
+  }
+  std::vector<uint64_t> shape = codes.shape;
+  shape.back() /= kCodeBytes;
+  SHARD_CHECK(CheckPartShape(source, *scales, shape));
+  const uint64_t groups = shape.back();
+  shape.back() = groups * kMxfp4BlockValues;
+  return Weight{std::move(shape), quant::FindFormat("mxfp4"), nullptr,
+                std::make_shared<Mxfp4>(codes, *scales, groups)};
+}
+
 namespace {
 
 constexpr uint64_t kGroupValues = 16;
-constexpr std::string_view kPackedLeaves[] = {"weight_packed", "weight"};
 // E2M1: a sign, two bits of exponent and one of mantissa.
 constexpr float kE2m1[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 

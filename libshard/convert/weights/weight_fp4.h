@@ -12,6 +12,13 @@ namespace moepack {
 // repacking keeps it.
 Result<Weight> ReadMxfp4Weight(const WeightSource& source, const StoredWeight& stored);
 
+// Whether the tensors are MXFP4 in rows, below. Where the config does not say so (DeepSeek-V4), the
+// types do: I8 beside F8_E8M0.
+bool IsMxfp4Rows(const WeightSource& source, const StoredWeight& stored);
+// The same with whole rows: "weight_packed" (compressed-tensors) or "weight" (Quark, DeepSeek-V4)
+// U8 or I8 [..., columns / 2], and "weight_scale" or "scale" U8 or F8_E8M0 [..., columns / 32].
+Result<Weight> ReadMxfp4Rows(const WeightSource& source, const StoredWeight& stored);
+
 // NVFP4 as NVIDIA's ModelOpt and compressed-tensors store it: packed codes, a scale for every 16 of
 // them, and one for the whole tensor.
 

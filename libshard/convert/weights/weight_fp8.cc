@@ -9,6 +9,9 @@
 namespace moepack {
 namespace {
 
+// Signed integers of one byte.
+constexpr std::string_view kBytes = "I8";
+
 // Where the scales of a weight's rows are. Both the weight and the scales hold one matrix after
 // another.
 struct ScaleGrid {
@@ -58,7 +61,7 @@ class Scaled : public RowReader {
 
   Status Decode(const RowBytes& rows, std::span<float> out) const override {
     const uint64_t code_bytes = rows.count * row_values() * codes_.format->block_bytes;
-    codes_.format->decode(rows.bytes.first(code_bytes), out);
+    DecodeCodes(rows.bytes.first(code_bytes), out);
     const std::vector<float> scales = scales_.Decode(rows.bytes.subspan(code_bytes));
     const uint64_t first = grid_.ScaleRow(rows.first);
     for (uint64_t i = 0; i < rows.count; ++i) {
@@ -111,6 +114,12 @@ class Scaled : public RowReader {
     }
   }
 
+  void DecodeCodes(std::span<const std::byte> codes, std::span<float> out) const {
+    if (codes_.dtype != kBytes) return codes_.format->decode(codes, out);
+    std::transform(codes.begin(), codes.end(), out.begin(),
+                   [](std::byte code) { return static_cast<float>(static_cast<int8_t>(code)); });
+  }
+
   uint64_t ScaleRows(uint64_t first, uint64_t count) const {
     return grid_.ScaleRow(first + count - 1) - grid_.ScaleRow(first) + 1;
   }
@@ -141,15 +150,15 @@ class Scaled : public RowReader {
 
 // Blocks of the last two dimensions; none if the scales have another shape.
 std::optional<ScaleGrid> BlockGrid(const TensorEntry& codes, const TensorEntry& scales,
-                                   const WeightConfig& config) {
+                                   const WeightForm& form) {
   const size_t dimensions = codes.shape.size();
   if (dimensions < 2) return std::nullopt;
   const uint64_t rows = codes.shape[dimensions - 2], columns = codes.shape[dimensions - 1];
   ScaleGrid grid{rows,
-                 config.block_rows,
-                 config.block_columns,
-                 RoundedUp(rows, config.block_rows),
-                 RoundedUp(columns, config.block_columns),
+                 std::min(form.block_rows, rows),
+                 std::min(form.block_columns, columns),
+                 RoundedUp(rows, form.block_rows),
+                 RoundedUp(columns, form.block_columns),
                  columns};
   std::vector<uint64_t> expected = codes.shape;
   expected[dimensions - 2] = grid.scale_rows;
@@ -177,22 +186,11 @@ std::optional<ScaleGrid> LeftGrid(const TensorEntry& codes, const TensorEntry& s
                    codes.shape.back()};
 }
 
-// Scales that are powers of two, as MXFP8 has them.
-constexpr std::string_view kPowersOfTwo = "F8_E8M0";
-
-Error PowersOfTwo(const WeightSource& source, const TensorEntry& scales) {
-  const std::string& method = source.config.method;
-  return {Code::kUnsupported,
-          Cat(source.Where(scales), ": type: expected scales in F32, BF16 or F16, found ",
-              scales.dtype, method.empty() ? "" : Cat(" (method ", Quoted(method), ")")),
-          "safetensors output (--format safetensors) keeps weights in any format as they are"};
-}
-
 Error Misshapen(const WeightSource& source, const TensorEntry& codes, const TensorEntry& scales) {
-  const WeightConfig& config = source.config;
+  const WeightForm& form = source.form();
   std::string expected = "one scale, or one per row";
-  if (config.block_rows != 0) {
-    expected = Cat("one scale per block of ", config.block_rows, " x ", config.block_columns);
+  if (form.block_rows != 0) {
+    expected = Cat("one scale per block of ", form.block_rows, " x ", form.block_columns);
   }
   return {Code::kCorrupt, Cat(source.Where(scales), ": shape: expected ", expected, " of ",
                               FormatShape(codes.shape), ", found ", FormatShape(scales.shape))};
@@ -203,15 +201,21 @@ Error Misshapen(const WeightSource& source, const TensorEntry& codes, const Tens
 Result<Weight> ReadScaledWeight(const WeightSource& source, const StoredWeight& stored) {
   SHARD_TRY(const TensorEntry* scales, RequirePart(source, stored, kScaleLeaves));
   const TensorEntry& codes = *stored.main();
-  SHARD_CHECK(CheckPartType(source, codes, {"F8_E4M3"}));
-  if (scales->dtype == kPowersOfTwo) return PowersOfTwo(source, *scales);
-  SHARD_CHECK(CheckPartType(source, *scales, {"F32", "BF16", "F16"}));
+  SHARD_CHECK(CheckPartType(source, codes, {"F8_E4M3", kBytes}));
+  SHARD_CHECK(CheckPartType(source, *scales, {"F32", "BF16", "F16", kPowersOfTwo}));
+  if (const TensorEntry* const zeros = stored.Find("weight_zero_point")) {
+    return Error{Code::kUnsupported,
+                 Cat(source.Where(*zeros), ": expected codes without zero points, found some (",
+                     Quoted(source.config.method), ")"),
+                 "safetensors output (--format safetensors) keeps weights in any format as they "
+                 "are"};
+  }
   if (codes.bytes == 0 || codes.shape.empty()) {
     return Error{Code::kCorrupt, Cat(source.Where(codes), ": expected values, found shape ",
                                      FormatShape(codes.shape))};
   }
-  const std::optional<ScaleGrid> grid = source.config.block_rows != 0
-                                            ? BlockGrid(codes, *scales, source.config)
+  const std::optional<ScaleGrid> grid = source.form().block_rows != 0
+                                            ? BlockGrid(codes, *scales, source.form())
                                             : LeftGrid(codes, *scales);
   if (!grid) return Misshapen(source, codes, *scales);
   return Weight{

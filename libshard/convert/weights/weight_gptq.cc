@@ -1,5 +1,6 @@
 #include "libshard/convert/weights/weight_gptq.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "libshard/base/bytes.h"
@@ -185,27 +186,31 @@ Status CheckShapes(const WeightSource& source, const Layout& layout) {
 
 Result<Weight> ReadGptqWeight(const WeightSource& source, const StoredWeight& stored) {
   const WeightConfig& config = source.config;
+  const WeightForm& form = source.form();
   Layout layout;
   layout.codes = stored.Find("qweight");
-  layout.along_rows = config.method == "awq";
-  if (!layout.along_rows && config.method != "gptq") {
-    return Error{Code::kUnsupported,
-                 Cat(source.Where(*layout.codes), ": quant_method: expected gptq or awq, found ",
-                     Quoted(config.method)),
-                 "safetensors output (--format safetensors) keeps weights in any format"};
+  layout.along_rows = config.packing == WordPacking::kAwq;
+  if (config.packing == WordPacking::kNone) {
+    return Error{
+        Code::kUnsupported,
+        Cat(source.Where(*layout.codes), ": quant_method: expected gptq, awq or auto-round, found ",
+            Quoted(config.method)),
+        "safetensors output (--format safetensors) keeps weights in any format"};
   }
   SHARD_CHECK(CheckMatrix(source, *layout.codes));
-  layout.bits = {config.bits, layout.along_rows ? kAwqPlaces : nullptr};
+  layout.bits = {form.bits, layout.along_rows ? kAwqPlaces : nullptr};
   layout.zero_offset = config.zeros_less_one ? 1 : 0;
   const uint64_t per_word = layout.bits.per_word();
   layout.columns = layout.codes->shape[0] * (layout.along_rows ? 1 : per_word);
   layout.rows = layout.codes->shape[1] * (layout.along_rows ? per_word : 1);
-  layout.group_size = config.group_size == 0 ? layout.columns : config.group_size;
+  layout.group_size =
+      form.group_size == 0 ? layout.columns : std::min(form.group_size, layout.columns);
   SHARD_TRY(const TensorEntry* scales, RequirePart(source, stored, "scales"));
   layout.scales = WeightScales(source, *scales);
   SHARD_TRY(layout.zeros, RequirePart(source, stored, "qzeros"));
   layout.groups = stored.Find("g_idx");
   SHARD_CHECK(CheckShapes(source, layout));
+  if (layout.groups != nullptr) layout.group_size = 0;  // the columns name their groups
   return Weight{{layout.rows, layout.columns},
                 quant::FindFormat("bf16"),
                 nullptr,

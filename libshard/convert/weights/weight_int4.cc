@@ -314,24 +314,25 @@ Status ReadLengths(const WeightSource& source, const StoredWeight& stored, Packe
 Result<Weight> ReadPackedWeight(const WeightSource& source, const StoredWeight& stored) {
   PackedLayout layout;
   layout.packed = stored.Find("weight_packed");
-  if (source.config.format != "pack-quantized") {
+  if (source.form().format != "pack-quantized") {
     return Error{Code::kUnsupported,
                  Cat(source.Where(*layout.packed), ": format: expected pack-quantized, found ",
-                     Quoted(source.config.format)),
+                     Quoted(source.form().format)),
                  "safetensors output (--format safetensors) keeps weights in any format"};
   }
   SHARD_CHECK(CheckPartType(source, *layout.packed, {"I32"}));
-  layout.bits.bits = source.config.bits;
+  layout.bits.bits = source.form().bits;
   SHARD_CHECK(ReadLengths(source, stored, layout));
   SHARD_TRY(const TensorEntry* scales, RequirePart(source, stored, "weight_scale"));
   SHARD_CHECK(CheckPartType(source, *scales, {"F32", "BF16", "F16"}));
-  layout.group_size = source.config.group_size == 0 ? layout.columns : source.config.group_size;
+  const uint64_t group_size = source.form().group_size;
+  layout.group_size = group_size == 0 ? layout.columns : std::min(group_size, layout.columns);
   const uint64_t groups =
       layout.columns / layout.group_size + (layout.columns % layout.group_size != 0);
   SHARD_CHECK(CheckPartShape(source, *scales, {layout.rows, groups}));
   layout.scales = WeightScales(source, *scales);
   layout.zeros = stored.Find("weight_zero_point");
-  if (layout.zeros == nullptr && !source.config.symmetric) {
+  if (layout.zeros == nullptr && !source.form().symmetric) {
     SHARD_TRY(layout.zeros, RequirePart(source, stored, "weight_zero_point"));
   }
   SHARD_CHECK(CheckZeros(source, layout));

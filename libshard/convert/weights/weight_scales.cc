@@ -1,14 +1,28 @@
 #include "libshard/convert/weights/weight_scales.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "libshard/base/text/text.h"
 #include "quant/half.h"
 
 namespace moepack {
+namespace {
+
+float PowerOfTwo(std::byte exponent) {
+  constexpr std::byte kNan{255};
+  if (exponent == kNan) return std::numeric_limits<float>::quiet_NaN();
+  return 2 * quant::HalfOfE8M0(std::to_integer<uint8_t>(exponent));
+}
+
+}  // namespace
 
 std::vector<float> WeightScales::Decode(std::span<const std::byte> bytes) const {
   std::vector<float> scales(bytes.size() / value_bytes());
+  if (entry_->dtype == kPowersOfTwo) {
+    std::transform(bytes.begin(), bytes.end(), scales.begin(), PowerOfTwo);
+    return scales;
+  }
   entry_->format->decode(bytes, scales);
   return scales;
 }

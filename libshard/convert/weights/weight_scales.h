@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libshard/base/bytes.h"
@@ -14,7 +15,10 @@
 
 namespace moepack {
 
-// A tensor of scales (F32, BF16 or F16) and the file it is in. Borrows both.
+// Scales of this type are powers of two, 2^(byte - 127); 255 is NaN.
+inline constexpr std::string_view kPowersOfTwo = "F8_E8M0";
+
+// A tensor of scales (F32, BF16, F16 or F8_E8M0) and the file it is in. Borrows both.
 class WeightScales {
  public:
   WeightScales() = default;

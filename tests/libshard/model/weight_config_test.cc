@@ -92,7 +92,8 @@ TEST(WeightConfig, NamesMethodsAndFormatsItDoesNotKnow) {
   EXPECT_THAT(
       ErrorText(R"({"quant_method": "bitsandbytes"})"),
       HasSubstr("c.json: quantization_config.quant_method: expected fp8, "
-                "compressed-tensors, mxfp4, modelopt, gptq or awq, found \"bitsandbytes\""));
+                "compressed-tensors, mxfp4, modelopt, gptq, awq, auto-round, intel/auto-round or "
+                "quark, found \"bitsandbytes\""));
   EXPECT_THAT(ErrorText(Compressed("mxfp8-quantized", "{}")),
               HasSubstr("quantization_config.format: expected pack-quantized, float-quantized"));
   EXPECT_THAT(ErrorText(Compressed("pack-quantized", R"({"type": "float", "num_bits": 4})")),
@@ -105,8 +106,95 @@ TEST(WeightConfig, NamesMethodsAndFormatsItDoesNotKnow) {
   EXPECT_THAT(ErrorText(R"({"quant_method": "gptq", "bits": 4, "checkpoint_format": "marlin"})"),
               HasSubstr("checkpoint_format: expected gptq or gptq_v2"));
   EXPECT_THAT(ErrorText(R"({"quant_method": "compressed-tensors", "format": "pack-quantized",
-                            "config_groups": {"a": {}, "b": {}}})"),
-              HasSubstr("config_groups: expected one, found 2"));
+                            "config_groups": {}})"),
+              HasSubstr("config_groups: expected one, found 0"));
+  EXPECT_THAT(ErrorText(R"({"quant_method": "compressed-tensors", "config_groups": {"a": {"format":
+                            "marlin-24", "weights": {}}}})"),
+              HasSubstr("config_groups.a.format: expected pack-quantized, float-quantized, "
+                        "int-quantized, naive-quantized, nvfp4-pack-quantized or "
+                        "mxfp4-pack-quantized, found \"marlin-24\""));
+}
+
+TEST(WeightConfig, ReadsEveryGroupInItsOwnFormat) {
+  const auto read = ReadWeightConfig(R"({"quant_method": "compressed-tensors",
+      "format": "mixed-precision", "config_groups": {
+        "a": {"format": "float-quantized", "targets": ["re:.*self_attn.*"],
+              "weights": {"num_bits": 8, "type": "float", "strategy": "channel"}},
+        "b": {"format": "mxfp4-pack-quantized", "weights": {"num_bits": 4, "type": "float"}},
+        "c": {"format": "pack-quantized",
+              "weights": {"num_bits": 4, "type": "int", "group_size": 32}},
+        "d": {"format": "mxfp4-pack-quantized", "weights": {"num_bits": 4, "type": "float"}}}})");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->format, "float-quantized");
+  ASSERT_EQ(read->others.size(), 2u);
+  EXPECT_TRUE(read->others[0].mxfp4);
+  EXPECT_EQ(read->others[1].bits, 4u);
+  EXPECT_EQ(read->others[1].group_size, 32u);
+}
+
+TEST(WeightConfig, ReadsTheBitsOfSomeModulesOfGptq) {
+  const auto read = ReadWeightConfig(R"({"quant_method": "gptq", "bits": 4, "group_size": 32,
+      "dynamic": {"-:.*attn.*": {}, "+:.*down.*": {"bits": 8}, ".*up.*": {"group_size": -1},
+                  "+:.*gate.*": {"bits": 4, "desc_act": true}}})");
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_EQ(read->others.size(), 2u);
+  EXPECT_EQ(read->others[0].bits, 8u);
+  EXPECT_EQ(read->others[0].group_size, 32u);
+  EXPECT_EQ(read->others[1].bits, 4u);
+  EXPECT_EQ(read->others[1].group_size, 0u);
+  EXPECT_THAT(
+      ErrorText(R"({"quant_method": "gptq", "bits": 4, "dynamic": {"+:.*down.*": {"bits": 3}}})"),
+      HasSubstr("quantization_config.dynamic.+:.*down.*.bits: expected 2, 4 or 8, found 3"));
+  EXPECT_THAT(
+      ErrorText(R"({"quant_method": "gptq", "bits": 4, "dynamic": {"+:a": 8}})", Code::kCorrupt),
+      HasSubstr("dynamic.+:a: expected an object, found 8"));
+}
+
+TEST(WeightConfig, ReadsThePackingOfAutoRound) {
+  const std::string begin = R"({"quant_method": "auto-round", "bits": 4, "group_size": 128)";
+  const auto usual = ReadWeightConfig(begin + R"(, "data_type": "int", "extra_config": {
+      "lm_head": {"bits": 16, "data_type": "float"}, "a": {"bits": 8}}})");
+  ASSERT_TRUE(usual) << usual.error().message;
+  EXPECT_EQ(usual->packing, WordPacking::kGptq);
+  EXPECT_TRUE(usual->zeros_less_one);
+  ASSERT_EQ(usual->others.size(), 1u);
+  EXPECT_EQ(usual->others[0].bits, 8u);
+  const auto own = ReadWeightConfig(begin + R"(, "packing_format": "auto_round"})");
+  ASSERT_TRUE(own) << own.error().message;
+  EXPECT_EQ(own->packing, WordPacking::kGptq);
+  EXPECT_FALSE(own->zeros_less_one);
+  const auto awq = ReadWeightConfig(begin + R"(, "packing_format": "auto_round:auto_awq"})");
+  ASSERT_TRUE(awq) << awq.error().message;
+  EXPECT_EQ(awq->packing, WordPacking::kAwq);
+  EXPECT_THAT(ErrorText(begin + R"(, "packing_format": "auto_round:llm_compressor"})"),
+              HasSubstr("quantization_config.packing_format: expected auto_round, "
+                        "auto_round:auto_gptq, auto_round:gptq, auto_round:auto_awq or "
+                        "auto_round:awq, found \"auto_round:llm_compressor\""));
+  EXPECT_THAT(ErrorText(begin + R"(, "data_type": "mx_fp"})"),
+              HasSubstr("data_type: expected int, found \"mx_fp\""));
+}
+
+TEST(WeightConfig, ReadsTheDataTypeOfQuark) {
+  const auto quark = [](const std::string& weight) {
+    return R"({"quant_method": "quark", "global_quant_config": {"weight": )" + weight + "}}";
+  };
+  const auto fp8 = ReadWeightConfig(quark(R"({"dtype": "fp8_e4m3", "qscheme": "per_tensor"})"));
+  ASSERT_TRUE(fp8) << fp8.error().message;
+  EXPECT_FALSE(fp8->mxfp4);
+  EXPECT_EQ(fp8->block_rows, 0u);
+  const auto mixed = ReadWeightConfig(R"({"quant_method": "quark",
+      "global_quant_config": {"weight": {"dtype": "fp8_e4m3", "qscheme": "per_channel"}},
+      "layer_quant_config": {"*experts*": {"weight": {"dtype": "fp4", "qscheme": "per_group",
+                                           "group_size": 32, "scale_format": "e8m0"}},
+                             "*gate": {"weight": null}}})");
+  ASSERT_TRUE(mixed) << mixed.error().message;
+  ASSERT_EQ(mixed->others.size(), 1u);
+  EXPECT_TRUE(mixed->others[0].mxfp4);
+  EXPECT_THAT(ErrorText(quark(R"({"dtype": "int4"})")),
+              HasSubstr("global_quant_config.weight.dtype: expected fp4 or fp8_e4m3, found "
+                        "\"int4\""));
+  EXPECT_THAT(ErrorText(quark(R"({"dtype": "fp4", "qscheme": "per_group", "group_size": 32})")),
+              HasSubstr("weight.scale_format: expected e8m0, found none"));
 }
 
 TEST(WeightConfig, RefusesFieldsOfAnotherKind) {

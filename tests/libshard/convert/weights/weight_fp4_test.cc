@@ -71,6 +71,65 @@ TEST(Mxfp4Weight, ANanScaleIsNan) {
   EXPECT_FALSE(std::isnan(sample.Rows(*weight->reader, 0, 1)[5]));
 }
 
+// The same codes and scales in whole rows, as three projects store them.
+struct RowsOfMxfp4 {
+  const char *quantization, *codes, *code_type, *scales, *scale_type;
+};
+constexpr RowsOfMxfp4 kRowsOfMxfp4[] = {
+    {R"({"quant_method": "compressed-tensors", "format": "mxfp4-pack-quantized", "config_groups":
+       {"group_0": {"weights": {"num_bits": 4, "type": "float", "strategy": "group",
+       "group_size": 32, "scale_dtype": "torch.uint8"}}}})",
+     "weight_packed", "U8", "weight_scale", "U8"},
+    {R"({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp4",
+       "qscheme": "per_group", "group_size": 32, "scale_format": "e8m0"}}})",
+     "weight", "U8", "weight_scale", "U8"},
+    {R"({"quant_method": "fp8", "weight_block_size": [128, 128]})", "weight", "I8", "scale",
+     "F8_E8M0"}};
+
+WeightSample SampleOf(const RowsOfMxfp4& rows) {
+  WeightSample blocks = Mxfp4Sample(), sample;
+  sample.quantization = rows.quantization;
+  sample.Add(rows.codes, rows.code_type, {2, 2, 16}, blocks.Tensor("blocks").bytes);
+  sample.Add(rows.scales, rows.scale_type, {2, 2, 1}, blocks.Tensor("scales").bytes);
+  return sample;
+}
+
+TEST(Mxfp4Weight, WholeRowsAreTheSameWeight) {
+  WeightSample blocks = Mxfp4Sample();
+  const auto expected = blocks.Read();
+  ASSERT_TRUE(expected) << expected.error().message;
+  for (const RowsOfMxfp4& rows : kRowsOfMxfp4) {
+    WeightSample sample = SampleOf(rows);
+    sample.MoveElsewhere(rows.scales);
+    const auto weight = sample.Read();
+    ASSERT_TRUE(weight) << rows.quantization << weight.error().message;
+    EXPECT_THAT(weight->shape, ElementsAre(2, 2, 32));
+    EXPECT_EQ(weight->stored->name, "mxfp4");
+    EXPECT_EQ(sample.Values(*weight), blocks.Values(*expected)) << rows.quantization;
+    const quant::Format* mxfp4 = quant::FindFormat("mxfp4");
+    std::vector<std::byte> packed(17), wanted(17);
+    GridReport report;
+    const RowReader &reader = *weight->reader, &other = *expected->reader;
+    ASSERT_TRUE(reader.Repack(mxfp4, {3, 1, sample.Bytes(reader, 3, 1)}, packed, report));
+    ASSERT_TRUE(other.Repack(mxfp4, {3, 1, blocks.Bytes(other, 3, 1)}, wanted, report));
+    EXPECT_EQ(packed, wanted) << rows.quantization;
+  }
+}
+
+TEST(Mxfp4Weight, RefusesWholeRowsWithoutScalesOrThatDoNotFit) {
+  for (const RowsOfMxfp4& rows : kRowsOfMxfp4) {
+    WeightSample sample = SampleOf(rows);
+    sample.Tensor(rows.scales).shape = {2, 1, 2};
+    EXPECT_THAT(sample.ErrorText(), HasSubstr("shape: expected [2, 2, 1], found [2, 1, 2]"));
+    sample.Tensor(rows.codes).shape = {4, 2, 8};
+    EXPECT_THAT(sample.ErrorText(), HasSubstr("shape: expected [..., a multiple of 16]"));
+  }
+  WeightSample sample = SampleOf(kRowsOfMxfp4[0]);
+  sample.Remove("weight_scale");
+  EXPECT_THAT(sample.ErrorText(),
+              HasSubstr("\"m.weight_packed\": expected weight_scale_inv or weight_scale or "));
+}
+
 TEST(Mxfp4Weight, RefusesScalesThatAreMissingOrDoNotFit) {
   WeightSample sample = Mxfp4Sample();
   sample.Tensor("scales").shape = {4, 1};

@@ -51,16 +51,55 @@ TEST(ScaledWeight, ReadsScalesOfOtherTypesFromOtherFiles) {
   EXPECT_EQ(sample.Rows(*weight->reader, 2, 1), std::vector<float>({0.5f, 0.5f, 6, 6, 28}));
 }
 
-TEST(ScaledWeight, NamesMethodAndTensorOfScalesThatArePowersOfTwo) {
+TEST(ScaledWeight, ReadsScalesThatArePowersOfTwo) {
+  WeightSample sample = Blocks();
+  // 1, 2, 0.25, 2^-127, 2^127 and 1.
+  sample.Tensor("weight_scale_inv").dtype = "F8_E8M0";
+  sample.Tensor("weight_scale_inv").bytes = BytesOf<uint8_t>({127, 128, 125, 0, 254, 127});
+  const auto weight = sample.Read();
+  ASSERT_TRUE(weight) << weight.error().message;
+  const float tiny = std::ldexp(1.0f, -127), huge = std::ldexp(1.0f, 127);
+  EXPECT_THAT(sample.Values(*weight), ElementsAre(1, 1, 4, 4, 1, 1, -1, 4, 4, 1,  //
+                                                  tiny, tiny, 2 * huge, 2 * huge, 4));
+}
+
+TEST(ScaledWeight, RefusesAPowerOfTwoThatIsNan) {
   WeightSample sample = Blocks();
   sample.Tensor("weight_scale_inv").dtype = "F8_E8M0";
-  sample.Tensor("weight_scale_inv").bytes = std::string(6, '\x7f');
+  sample.Tensor("weight_scale_inv").bytes = BytesOf<uint8_t>({127, 255, 125, 127, 127, 127});
   const auto weight = sample.Read();
-  ASSERT_FALSE(weight);
-  EXPECT_EQ(weight.error().code, Code::kUnsupported);
-  EXPECT_THAT(weight.error().message,
-              HasSubstr("tensor \"m.weight_scale_inv\": type: expected scales in F32, BF16 or F16, "
-                        "found F8_E8M0 (method \"fp8\")"));
+  ASSERT_TRUE(weight) << weight.error().message;
+  EXPECT_THAT(sample.RowError(*weight->reader, 0),
+              HasSubstr("\"m.weight_scale_inv\": scale at [0, 1]: expected a finite number"));
+}
+
+TEST(ScaledWeight, ReadsSignedIntegers) {
+  WeightSample sample;
+  sample.quantization = R"({"quant_method": "compressed-tensors", "format": "int-quantized",
+      "config_groups": {"group_0": {"weights": {"num_bits": 8, "type": "int",
+      "strategy": "channel", "group_size": null}}}})";
+  sample.Add("weight", "I8", {2, 2}, BytesOf<int8_t>({1, -127, 127, -128}));
+  sample.Add("weight_scale", "F32", {2, 1}, BytesOf<float>({0.5f, 2}));
+  const auto weight = sample.Read();
+  ASSERT_TRUE(weight) << weight.error().message;
+  EXPECT_EQ(weight->stored->name, "bf16");
+  EXPECT_THAT(sample.Values(*weight), ElementsAre(0.5f, -63.5f, 254, -256));
+  sample.Add("weight_zero_point", "I8", {2, 1}, BytesOf<int8_t>({0, 0}));
+  EXPECT_THAT(sample.ErrorText(),
+              HasSubstr("tensor \"m.weight_zero_point\": expected codes without zero points, found "
+                        "some (\"compressed-tensors\")"));
+}
+
+TEST(ScaledWeight, ReadsGroupsOfSignedIntegers) {
+  WeightSample sample;
+  sample.quantization = R"({"quant_method": "compressed-tensors", "format": "int-quantized",
+      "config_groups": {"group_0": {"weights": {"num_bits": 8, "type": "int",
+      "strategy": "group", "group_size": 2}}}})";
+  sample.Add("weight", "I8", {2, 3}, BytesOf<int8_t>({1, 2, 3, 4, 5, 6}));
+  sample.Add("weight_scale", "F32", {2, 2}, BytesOf<float>({1, 10, 100, 1000}));
+  const auto weight = sample.Read();
+  ASSERT_TRUE(weight) << weight.error().message;
+  EXPECT_THAT(sample.Values(*weight), ElementsAre(1, 2, 30, 400, 500, 6000));
 }
 
 TEST(ScaledWeight, GivesEveryPackedExpertItsBlocks) {
@@ -80,6 +119,7 @@ TEST(ScaledWeight, TakesOneScalePerRowMatrixOrTensor) {
       {{2}, {5, 6}},
       {{2, 1}, {5, 6}},
       {{2, 1, 1}, {5, 6}},
+      {{1, 1, 1}, {5}},
       {{2, 2, 1}, {5, 6, 7, 8}},
       {{2, 2}, {5, 6, 7, 8}}};
   for (const auto& [shape, scales] : cases) {
