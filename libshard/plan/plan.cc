@@ -77,7 +77,8 @@ Status CheckEnoughEligible(const Plan& plan) {
 std::set<uint32_t> HashLayers(const MoeModel& model) {
   std::set<uint32_t> layers;
   for (const ModelTensor& tensor : model.tensors()) {
-    if (tensor.rule != nullptr && tensor.rule->holds_expert_ids && model.FindLayer(tensor.layer) != nullptr)
+    if (tensor.rule != nullptr && tensor.rule->holds_expert_ids &&
+        model.FindLayer(tensor.layer) != nullptr)
       layers.insert(*tensor.layer);
   }
   return layers;

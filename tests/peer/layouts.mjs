@@ -28,7 +28,7 @@ for (const layout of makeFixtures('--list').trim().split('\n')) {
     continue;
   }
   const prompt = '"To_be,or_not';  // there are no other tokens
-  // Layers that route by the token's id stay whole, and llama.cpp has one number of experts for all.
+  // Layers that route by the token's id stay whole, but llama.cpp has one number of experts.
   const split = layout !== 'deepseek-v4';
   await checkFamily({source, work: join(work, `${layout}-out`), recipe: 'BF16', prompt, split});
 }

@@ -22,10 +22,11 @@ TEST(BailingMoeV3, TellsTheKindsOfLayersApartByTheirKeyHeads) {
   EXPECT_EQ(FindTensor(model, "blk.0.ssm_a")->shape, (std::vector<uint64_t>{4, 1}));
 }
 
-TEST(BailingMoeV3, RefusesATensorOfTheOtherKindOfLayer) {
+TEST(BailingMoeV3, RefusesLayersThatAreNotOfTheKindThatTheConfigSays) {
   LayoutSample ling("bailing-moe-v3");
   ling.config["layer_group_size"] = 2;  // layers 1 and 3 have latent attention
-  EXPECT_THAT(ling.Refusal(), HasSubstr("layers.1.attention."));
+  EXPECT_THAT(ling.Refusal(),
+              HasSubstr("\"model.layers.3.attention.A_log\": expected one as layer 1 has"));
 }
 
 TEST(BailingMoeV3, WritesLimitsOfEveryBlockUnlessThereAreNone) {

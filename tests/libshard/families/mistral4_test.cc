@@ -20,7 +20,8 @@ TEST(Mistral4, KeepsGateAndUpOfTheExpertsTogether) {
 
 TEST(Mistral4, HasNoKeyForTheTemperatureOfAttention) {
   LayoutSample mistral("mistral-4");
-  for (const GgufEntry& entry : mistral.Converted().metadata.entries())
+  const GgufModel model = mistral.Converted();
+  for (const GgufEntry& entry : model.metadata.entries())
     EXPECT_EQ(entry.key.find("temperature"), std::string::npos) << entry.key;
 }
 

@@ -102,7 +102,7 @@ deepseek-v4
   trunk mtp 100 - - mtp.0.e_proj.weight
 kimi-k3
   expert gate 1 895 - language_model.model.layers.1.block_sparse_moe.experts.895.w1.weight_packed
-  router selection_bias 1 - 0 language_model.model.layers.1.block_sparse_moe.gate.e_score_correction_bias
+  router router 1 - 0 language_model.model.layers.1.block_sparse_moe.gate.weight
   trunk latent 1 - - language_model.model.layers.1.block_sparse_moe.routed_expert_up_proj.weight
   trunk attention 0 - - language_model.model.layers.0.self_attn.A_log
   trunk residual 0 - - language_model.model.layers.0.mlp_res_proj.weight
