@@ -167,7 +167,15 @@ class Reader {
                         "width of the dense feed-forward part");
   }
 
+  // Layers with linear attention beside others with latent attention (Ling 3.0, Kimi-K3) have
+  // other sizes.
+  bool IsLinear(const ModelTensor& tensor) const {
+    const uint32_t layer = tensor.layer.value_or(UINT32_MAX);
+    return layer < promise_.layers.size() && promise_.layers[layer].kind == LayerKind::kLinear;
+  }
+
   Expected OfAttention(const ModelTensor& tensor, Module module) const {
+    if (latent_ && IsLinear(tensor)) return std::nullopt;
     if (promise_.latent && latent_) return OfLatent(tensor, module, *promise_.latent);
     if (!promise_.heads || latent_) return std::nullopt;
     constexpr const char* kWhy = "heads and their size, hidden_size";

@@ -200,6 +200,7 @@ class Conversion {
     map.shape = heads_;
     SHARD_TRY(map.tied, IsTied());
     map.needs_output = family_.needs_output;
+    map.own_types = family_.own_types;
     SHARD_TRY(out_.tensors, MapTensors(model_, map));
     if (family_.check != nullptr) SHARD_CHECK(family_.check(config_, shape_, out_.tensors));
     SHARD_CHECK(AddRopeFactors());
@@ -298,6 +299,15 @@ class Conversion {
                      written == 0 ? "none" : Cat(written), " in the metadata of its GGUF")};
   }
 
+  Result<SpecialTokens> ReadSpecial(const TokenizerFiles& files) const {
+    SHARD_TRY(SpecialTokens special, ReadSpecialTokens(files, config_, shape_.vocabulary));
+    SetByText(files, family_.special_texts, shape_.vocabulary, special);
+    if (!family_.eos_of_config) return special;
+    SHARD_TRY(const std::optional<uint32_t> eos, config_.FindU32({"eos_token_id"}));
+    if (eos && *eos < shape_.vocabulary) special.ids["eos"] = *eos;
+    return special;
+  }
+
   Status AddTokenizer() {
     SHARD_TRY(const TokenizerFiles files, TokenizerFiles::Read(tree()));
     SHARD_TRY(const Vocabulary vocabulary,
@@ -314,8 +324,7 @@ class Conversion {
     if (family_.tokenizer_keys != nullptr) {
       SHARD_CHECK(family_.tokenizer_keys(files, vocabulary, out_.metadata));
     }
-    SHARD_TRY(SpecialTokens special, ReadSpecialTokens(files, config_, shape_.vocabulary));
-    SetByText(files, family_.special_texts, shape_.vocabulary, special);
+    SHARD_TRY(const SpecialTokens special, ReadSpecial(files));
     AddSpecialTokens(special, out_.metadata);
     return AddChatTemplate(files, out_.metadata);
   }
@@ -337,8 +346,7 @@ class Conversion {
     out_.no_tokenizer = added.error();
     const Result<TokenizerFiles> files = TokenizerFiles::Read(tree());
     if (!files) return Ok();
-    SHARD_TRY(SpecialTokens special, ReadSpecialTokens(*files, config_, shape_.vocabulary));
-    SetByText(*files, family_.special_texts, shape_.vocabulary, special);
+    SHARD_TRY(const SpecialTokens special, ReadSpecial(*files));
     AddSpecialTokens(special, out_.metadata);
     return Ok();
   }

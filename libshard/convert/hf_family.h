@@ -21,6 +21,8 @@ struct HfFamily {
   // The names of the activation of feed-forward parts.
   std::vector<std::string_view> activations = {"silu", "swish"};
   bool needs_output = false;   // the runtime requires output.weight even if the head is tied
+  bool own_types = false;      // TensorMapOptions::own_types
+  bool eos_of_config = false;  // the end of a text is config.json's token, not the tokenizer's
   bool all_layers_moe = true;  // the architecture has no layers without experts
   // Blocks for multi-token prediction are kept as layers after the last (HfShape::mtp_layers).
   bool keeps_mtp = false;

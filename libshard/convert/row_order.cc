@@ -173,6 +173,10 @@ Result<std::vector<RowRun>> RowsOf(const RowLayout& layout, uint64_t rows) {
     case RowOrder::kJoinedKey:
     case RowOrder::kJoinedValue:
       return JoinedRows(layout.order, layout.shape, rows);
+    case RowOrder::kFirstOfHeads:
+      if (rows < layout.shape.heads)
+        return WrongRows(Cat("at least ", layout.shape.heads, ", one per head"), rows);
+      return std::vector<RowRun>{{0, layout.shape.heads}};
   }
   return std::vector<RowRun>{{0, rows}};
 }

@@ -13,20 +13,21 @@ namespace moepack {
 // Which rows of a source matrix go into the target, and in which order.
 enum class RowOrder : uint8_t {
   kAsIs,
-  kRope,         // rows of each query head: the two halves interleaved
-  kRopeKv,       // the same with the number of key heads
-  kFirstHalf,    // gate of a fused gate_up
-  kSecondHalf,   // up of it
-  kEvenRows,     // gate of an interleaved gate_up (gpt-oss)
-  kOddRows,      // up of it
-  kMlaValues,    // of kv_b_proj: each head's value rows (DeepSeek)
-  kQkvOfGroups,  // of in_proj_qkvz: all q rows, all k rows, all v rows (Qwen3-Next)
-  kZOfGroups,    // of in_proj_qkvz: all z rows
-  kTiledHeads,   // whole value heads, grouped by key head -> tiled (Qwen3.5)
-  kTiledTail,    // the same for the last rows, after those of q and k
-  kJoinedQuery,  // of query_key_value: the rows of all query heads, as kRope (Bailing)
-  kJoinedKey,    // of all key heads, as kRopeKv
-  kJoinedValue,  // of all value heads
+  kRope,          // rows of each query head: the two halves interleaved
+  kRopeKv,        // the same with the number of key heads
+  kFirstHalf,     // gate of a fused gate_up
+  kSecondHalf,    // up of it
+  kEvenRows,      // gate of an interleaved gate_up (gpt-oss)
+  kOddRows,       // up of it
+  kMlaValues,     // of kv_b_proj: each head's value rows (DeepSeek)
+  kQkvOfGroups,   // of in_proj_qkvz: all q rows, all k rows, all v rows (Qwen3-Next)
+  kZOfGroups,     // of in_proj_qkvz: all z rows
+  kTiledHeads,    // whole value heads, grouped by key head -> tiled (Qwen3.5)
+  kTiledTail,     // the same for the last rows, after those of q and k
+  kJoinedQuery,   // of query_key_value: the rows of all query heads, as kRope (Bailing)
+  kJoinedKey,     // of all key heads, as kRopeKv
+  kJoinedValue,   // of all value heads
+  kFirstOfHeads,  // of a vector with at least one value per head: as many as there are heads
 };
 
 // Another change to the values. A row of a family's table has at most one.
@@ -38,6 +39,7 @@ enum class ValueRule : uint8_t {
   kFlatten,          // [1, n] -> [n]
   kColumn,           // [n] -> [n, 1]
   kMinusExpColumn,   // kMinusExp of a kColumn
+  kExpColumn,        // exp of a kColumn
   kByGroup,          // [n] -> [norm_groups, n / norm_groups]
   kTranspose,        // of each matrix (packed experts: of each expert)
   kTransposeFirst,   // transposed, then the first half of the rows (gate)
@@ -47,6 +49,8 @@ enum class ValueRule : uint8_t {
   kMlaKeys,          // of kv_b_proj: each head's key rows, transposed: [heads, rank, key size]
   kTiledColumns,     // columns of whole value heads, grouped -> tiled
   kUnitColumns,      // columns divided by their lengths
+  kFactor,           // one of two rows of the target: it is the product of both vectors
+  kExpertIds,        // a table of expert ids, kept as integers
 };
 
 struct RowRun {

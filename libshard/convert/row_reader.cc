@@ -466,20 +466,25 @@ class Changed : public RowReader {
   }
   Status Decode(const RowBytes& rows, std::span<float> out) const override {
     SHARD_CHECK(base_->Decode(rows, out));
-    for (float& value : out) {
-      // exp in double, rounded once, gives the nearest float with any C library.
-      value = change_ == ValueChange::kPlusOne
-                  ? value + 1.0f
-                  : static_cast<float>(-std::exp(static_cast<double>(value)));
-    }
+    for (float& value : out) value = Change(value);
     return Ok();
   }
   RowRoom Room() const override { return base_->Room(); }
   std::string Describe() const override {
-    return Cat(change_ == ValueChange::kPlusOne ? "1 + (" : "-exp (", base_->Describe(), ")");
+    const char* const name = change_ == ValueChange::kPlusOne    ? "1 + ("
+                             : change_ == ValueChange::kMinusExp ? "-exp ("
+                                                                 : "exp (";
+    return Cat(name, base_->Describe(), ")");
   }
 
  private:
+  float Change(float value) const {
+    if (change_ == ValueChange::kPlusOne) return value + 1.0f;
+    // exp in double, rounded once, gives the nearest float with any C library.
+    const auto exp = static_cast<float>(std::exp(static_cast<double>(value)));
+    return change_ == ValueChange::kMinusExp ? -exp : exp;
+  }
+
   RowReaderPtr base_;
   ValueChange change_;
 };
@@ -496,6 +501,44 @@ RowReaderPtr TransposedPlain(const PlainMatrix& matrix, const Window& window) {
 
 RowReaderPtr SelectedColumns(RowReaderPtr base, std::vector<uint32_t> columns) {
   return std::make_shared<Columns>(std::move(base), std::move(columns));
+}
+
+namespace {
+
+class Multiplied : public RowReader {
+ public:
+  Multiplied(RowReaderPtr a, RowReaderPtr b)
+      : RowReader(a->rows(), a->row_values()), a_(std::move(a)), b_(std::move(b)) {}
+
+  void AddReads(uint64_t first, uint64_t count, std::vector<SourceRange>& reads) const override {
+    a_->AddReads(first, count, reads);
+    b_->AddReads(first, count, reads);
+  }
+  Status Decode(const RowBytes& rows, std::span<float> out) const override {
+    const uint64_t size = ReadBytes(*a_, rows.first, rows.count);
+    SHARD_CHECK(a_->Decode({rows.first, rows.count, rows.bytes.first(size)}, out));
+    std::vector<float> factors(out.size());
+    SHARD_CHECK(b_->Decode({rows.first, rows.count, rows.bytes.subspan(size)}, factors));
+    for (size_t i = 0; i < out.size(); ++i) out[i] *= factors[i];
+    return Ok();
+  }
+  RowRoom Room() const override {
+    const RowRoom a = a_->Room(), b = b_->Room();
+    return {a.fixed + b.fixed, a.per_row + b.per_row + row_values() * sizeof(float),
+            a.scattered || b.scattered};
+  }
+  std::string Describe() const override {
+    return Cat("(", a_->Describe(), ") times (", b_->Describe(), ")");
+  }
+
+ private:
+  RowReaderPtr a_, b_;
+};
+
+}  // namespace
+
+RowReaderPtr MultipliedRows(RowReaderPtr a, RowReaderPtr b) {
+  return std::make_shared<Multiplied>(std::move(a), std::move(b));
 }
 
 RowReaderPtr ChangedValues(RowReaderPtr base, ValueChange change) {

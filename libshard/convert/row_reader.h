@@ -104,8 +104,10 @@ struct PlainMatrix {
 RowReaderPtr TransposedPlain(const PlainMatrix& matrix, const Window& window);
 // Value c of a row is value columns[c] of the base's row.
 RowReaderPtr SelectedColumns(RowReaderPtr base, std::vector<uint32_t> columns);
+// Each value is the product of those of two readers of equal rows.
+RowReaderPtr MultipliedRows(RowReaderPtr a, RowReaderPtr b);
 // A function of each value.
-enum class ValueChange : uint8_t { kPlusOne, kMinusExp };
+enum class ValueChange : uint8_t { kPlusOne, kMinusExp, kExp };
 RowReaderPtr ChangedValues(RowReaderPtr base, ValueChange change);
 
 }  // namespace moepack

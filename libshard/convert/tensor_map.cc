@@ -7,6 +7,7 @@
 #include "libshard/base/text/text.h"
 #include "libshard/base/text_map.h"
 #include "libshard/convert/row_order.h"
+#include "libshard/convert/weights/weight_ids.h"
 #include "libshard/convert/weights/weight_layout.h"
 #include "libshard/convert/weights/weight_modules.h"
 #include "libshard/format/gguf.h"
@@ -155,9 +156,12 @@ class Mapper {
     std::optional<uint32_t> layer = module.tensor->layer;
     if (row.row.mtp && !layer) layer = layers();
     if (row.row.mtp && *layer < layers()) return false;
+    if (layer && !row.row.blocks.Has(*layer)) return false;
+    if (row.row.target.empty()) return true;
     if (options_.tied && row.row.target == kOutput) return true;
     Target& target = targets_[{layer, row.rank}];
-    if (target.row != nullptr && target.row != &row) return Twice(module, row);
+    const bool factor = row.row.rule == ValueRule::kFactor;
+    if (target.row != nullptr && target.row != &row && !factor) return Twice(module, row);
     target.row = &row;
     target.sources.push_back(&module);
     return true;
@@ -190,14 +194,14 @@ class Mapper {
   Status CheckComplete() const {
     for (const PlainRow& plain : rows_) {
       const TensorRow& row = plain.row;
-      if (row.optional || (options_.tied && row.target == kOutput)) continue;
+      if (row.optional || row.target.empty() || (options_.tied && row.target == kOutput)) continue;
       const bool layered = row.target.find("{L}") != std::string::npos;
       if (!layered) {
         SHARD_CHECK(CheckThere(plain, std::nullopt));
         continue;
       }
       for (uint32_t layer = row.mtp ? layers() : 0; layer < blocks(); ++layer) {
-        SHARD_CHECK(CheckThere(plain, layer));
+        if (row.blocks.Has(layer)) SHARD_CHECK(CheckThere(plain, layer));
       }
     }
     return Ok();
@@ -220,8 +224,10 @@ class Mapper {
     const ModelTensor& first = *sources.front()->tensor;
     const std::string& name = model_.entry(first).name;
     const bool stacked = first.expert.has_value();
-    if (!stacked && sources.size() > 1) return Twice(*sources[1], *target.row);
-    const bool flat = target.row->row.rule == ValueRule::kFlatten;
+    const ValueRule rule = target.row->row.rule;
+    if (!stacked && sources.size() > (rule == ValueRule::kFactor ? 2 : 1))
+      return Twice(*sources[1], *target.row);
+    const bool flat = rule == ValueRule::kFlatten;
     if (first.axis && *first.axis > (flat ? 1 : 0)) {
       return Error{Code::kUnsupported, Cat(Place(*sources[0]), ": expert axis: expected 0, found ",
                                            uint32_t{*first.axis})};
@@ -230,7 +236,9 @@ class Mapper {
     weights.reserve(sources.size());
     TensorEntry flattened;  // of the one source that a flattened target has
     for (const WeightModule* module : sources) {
-      SHARD_TRY(Weight weight, ReadWeight(source_, module->weight));
+      SHARD_TRY(Weight weight, rule == ValueRule::kExpertIds
+                                   ? ReadExpertIds(source_, module->weight, model_.max_experts())
+                                   : ReadWeight(source_, module->weight));
       if (flat) SHARD_CHECK(Flatten(source_, flattened, weight));
       weights.push_back(std::move(weight));
     }
@@ -240,7 +248,7 @@ class Mapper {
     out.layer = layer;
     out.source_tensor = stacked ? StackName(name, first) : name;
     const WeightLayout layout{.rows = {target.row->row.order, options_.shape},
-                              .rule = target.row->row.rule,
+                              .rule = rule,
                               .packed = !stacked && (first.axis || IsPackedRouter(first)),
                               .stacked = stacked,
                               .index = index};
@@ -250,9 +258,17 @@ class Mapper {
                    Cat(Place(*sources[0]), ": shape: expected at most ", kMaxGgufDimensions,
                        " dimensions, found ", FormatShape(out.shape))};
     }
-    out.fixed = IsForcedF32(out.name, out.shape.size());
-    out.type = out.fixed ? quant::FindFormat("f32") : out.stored;
+    SetType(weights[0], out);
     return out;
+  }
+
+  void SetType(const Weight& weight, GgufTensor& out) const {
+    const size_t dimensions = out.shape.size();
+    const bool matrix = dimensions > 1 && out.name.ends_with(".weight");
+    out.fixed = options_.own_types ? !matrix : IsForcedF32(out.name, dimensions);
+    out.type = out.fixed ? quant::FindFormat("f32") : out.stored;
+    const bool fp8 = weight.main->dtype == "F8_E4M3";
+    if (options_.own_types && matrix && fp8) out.type = quant::FindFormat("q8_0");
   }
 
   // Returns a name for all experts, with a star in place of the first one's id.
@@ -283,7 +299,8 @@ class Mapper {
 
 bool IsForced(std::string_view name) {
   return EndsWithAny(name, {"_norm.weight", "ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight",
-                            "ssm_conv1d.weight", "indexer.proj.weight"}) ||
+                            "ssm_conv1d.weight", "ssm_conv1d_q.weight", "ssm_conv1d_k.weight",
+                            "ssm_conv1d_v.weight", "indexer.proj.weight"}) ||
          !name.ends_with(".weight");
 }
 

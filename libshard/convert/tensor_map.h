@@ -2,6 +2,8 @@
 // numbers change: by an order of rows or a rule for values.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,12 +17,21 @@
 
 namespace moepack {
 
+// Some blocks: those that are listed, or all others.
+struct BlockChoice {
+  std::vector<uint32_t> numbers = {};
+  bool listed = false;
+  bool Has(uint32_t block) const {
+    return (std::find(numbers.begin(), numbers.end(), block) != numbers.end()) == listed;
+  }
+};
+
 // One row of a family's table. `source` is the name without the family's prefix, `target` the GGUF
 // name. {L} and {E} stand for the numbers of layer and expert; {W} at the end stands for "weight",
 // which is required, and "bias", which is optional. A source may have several rows, and a target
 // several sources (older and newer layouts, of which a checkpoint has one).
 struct TensorRow {
-  std::string source, target;
+  std::string source, target;  // no target: the source is left out
   RowOrder order = RowOrder::kAsIs;
   bool optional = false;  // the checkpoint may lack it
   ValueRule rule = ValueRule::kNone;
@@ -29,6 +40,7 @@ struct TensorRow {
   // The part of the model in the GGUF, if it differs from that of the source: a router's per-expert
   // scales belong to the experts there.
   std::optional<Part> part = {};
+  BlockChoice blocks = {};  // the blocks that have it
 };
 
 struct TensorMapOptions {
@@ -42,6 +54,8 @@ struct TensorMapOptions {
   // The head is the embedding, so there is no tensor output.weight. With needs_output a copy is
   // made.
   bool tied = false;
+  // Matrices keep their types, routers included: FP8 becomes Q8_0 unless a recipe says otherwise.
+  bool own_types = false;
   bool needs_output = false;  // the runtime does not load the architecture without output.weight
 };
 

@@ -16,24 +16,6 @@ namespace {
 constexpr std::string_view kPlain = "deepseek2";
 constexpr uint32_t kDefaultRank = 512;  // of keys and values; llama.cpp's converter
 
-struct Mla {
-  uint32_t rank = 0;        // of the latent keys and values
-  uint32_t query_rank = 0;  // 0: queries are projected directly
-  uint32_t nope = 0, rope = 0, value = 0;
-};
-
-Result<Mla> ReadMla(const HfConfig& config) {
-  Mla mla;
-  SHARD_TRY(mla.nope, config.U32(fields::kPlainPart));
-  SHARD_TRY(mla.rope, config.U32(fields::kRopePart));
-  SHARD_TRY(mla.value, config.U32(fields::kValueHeadSize));
-  SHARD_TRY(const std::optional<uint32_t> rank, config.FindU32(fields::kLatentRank));
-  SHARD_TRY(const std::optional<uint32_t> query_rank, config.FindU32(fields::kQueryRank));
-  mla.rank = rank.value_or(kDefaultRank);
-  mla.query_rank = query_rank.value_or(0);
-  return mla;
-}
-
 // llama.cpp's load_hparams then requires attn_q without reading q_lora_rank.
 bool TakenForLite(std::string_view architecture, const HfShape& shape) {
   return IsAmong(FindArchitecture(architecture)->direct_queries, shape.layers, shape.vocabulary);
@@ -73,21 +55,6 @@ Status CheckLoads(const HfConfig& config, const HfShape& shape, const Mla& mla, 
   return CannotHold(config, "n_shared_experts: expected at least one, found none");
 }
 
-void AddMlaKeys(const Mla& mla, const HfShape& shape, ArchKeys& keys) {
-  // Heads share one compressed key, so that the runtime sees multi-query attention.
-  keys.U32("attention.head_count_kv", 1);
-  keys.U32("attention.key_length", mla.rank + mla.rope);
-  keys.U32("attention.value_length", mla.rank);
-  keys.U32("attention.key_length_mla", mla.nope + mla.rope);
-  keys.U32("attention.value_length_mla", mla.value);
-  keys.U32("attention.kv_lora_rank", mla.rank);
-  // Without a low rank llama.cpp's converter has no such key. The runtime refuses that unless it
-  // assumes the model is V2-Lite; 0 makes it require attn_q.
-  const bool lite = TakenForLite(keys.architecture(), shape);
-  if (mla.query_rank > 0 || !lite) keys.U32("attention.q_lora_rank", mla.query_rank);
-  keys.U32("rope.dimension_count", mla.rope);
-}
-
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_TRY(const Mla mla, ReadMla(config));
   AddMlaKeys(mla, shape, keys);
@@ -123,27 +90,9 @@ Status ReadHeads(const HfConfig& config, HeadShape& shape) {
 }
 
 void AddAttention(HfFamily& family, bool query_rank) {
-  const auto add = [&](const char* source, const char* target, RowOrder order = RowOrder::kAsIs,
-                       ValueRule rule = ValueRule::kNone) {
-    family.rows.push_back({.source = Cat("layers.{L}.", source, ".weight"),
-                           .target = Cat("blk.{L}.", target, ".weight"),
-                           .order = order,
-                           .rule = rule});
-  };
-  add("input_layernorm", "attn_norm");
-  if (query_rank) {
-    add("self_attn.q_a_proj", "attn_q_a");
-    add("self_attn.q_a_layernorm", "attn_q_a_norm");
-    add("self_attn.q_b_proj", "attn_q_b");
-  } else {
-    add("self_attn.q_proj", "attn_q");
-  }
-  add("self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa");
-  add("self_attn.kv_a_layernorm", "attn_kv_a_norm");
-  add("self_attn.kv_b_proj", "attn_k_b", RowOrder::kAsIs, ValueRule::kMlaKeys);
-  add("self_attn.kv_b_proj", "attn_v_b", RowOrder::kMlaValues);
-  add("self_attn.o_proj", "attn_output");
-  add("post_attention_layernorm", "ffn_norm");
+  family.rows.push_back({"layers.{L}.input_layernorm.weight", "blk.{L}.attn_norm.weight"});
+  AddMlaRows(family, {.at = "layers.{L}.self_attn.", .output = "o_proj", .query_rank = query_rank});
+  family.rows.push_back({"layers.{L}.post_attention_layernorm.weight", "blk.{L}.ffn_norm.weight"});
 }
 
 void AddIndexer(HfFamily& family) {
@@ -174,6 +123,56 @@ void ScaleAttention(SpecKeys& keys, ModelSpec& spec) {
 
 }  // namespace
 
+Result<Mla> ReadMla(const HfConfig& config) {
+  Mla mla;
+  SHARD_TRY(mla.nope, config.U32(fields::kPlainPart));
+  SHARD_TRY(mla.rope, config.U32(fields::kRopePart));
+  SHARD_TRY(mla.value, config.U32(fields::kValueHeadSize));
+  SHARD_TRY(const std::optional<uint32_t> rank, config.FindU32(fields::kLatentRank));
+  SHARD_TRY(const std::optional<uint32_t> query_rank, config.FindU32(fields::kQueryRank));
+  mla.rank = rank.value_or(kDefaultRank);
+  mla.query_rank = query_rank.value_or(0);
+  return mla;
+}
+
+void AddMlaRows(HfFamily& family, const MlaRows& rows) {
+  const auto add = [&](const char* source, const char* target, RowOrder order = RowOrder::kAsIs,
+                       ValueRule rule = ValueRule::kNone) {
+    family.rows.push_back({.source = Cat(rows.at, source, ".weight"),
+                           .target = Cat("blk.{L}.", target, ".weight"),
+                           .order = order,
+                           .rule = rule,
+                           .blocks = rows.blocks});
+  };
+  if (rows.query_rank) {
+    add("q_a_proj", "attn_q_a");
+    add("q_a_layernorm", "attn_q_a_norm");
+    add("q_b_proj", "attn_q_b");
+  } else {
+    add("q_proj", "attn_q");
+  }
+  add("kv_a_proj_with_mqa", "attn_kv_a_mqa");
+  add("kv_a_layernorm", "attn_kv_a_norm");
+  add("kv_b_proj", "attn_k_b", RowOrder::kAsIs, ValueRule::kMlaKeys);
+  add("kv_b_proj", "attn_v_b", RowOrder::kMlaValues);
+  add(rows.output, "attn_output");
+}
+
+void AddMlaKeys(const Mla& mla, const HfShape& shape, ArchKeys& keys) {
+  // Heads share one compressed key, so that the runtime sees multi-query attention.
+  keys.U32("attention.head_count_kv", 1);
+  keys.U32("attention.key_length", mla.rank + mla.rope);
+  keys.U32("attention.value_length", mla.rank);
+  keys.U32("attention.key_length_mla", mla.nope + mla.rope);
+  keys.U32("attention.value_length_mla", mla.value);
+  keys.U32("attention.kv_lora_rank", mla.rank);
+  // Without a low rank llama.cpp's converter has no such key. The runtime refuses that unless it
+  // assumes the model is V2-Lite; 0 makes it require attn_q.
+  const bool lite = TakenForLite(keys.architecture(), shape);
+  if (mla.query_rank > 0 || !lite) keys.U32("attention.q_lora_rank", mla.query_rank);
+  keys.U32("rope.dimension_count", mla.rope);
+}
+
 Result<HfFamily> MakeDeepseek2(const MoeModel& model, const Deepseek2& variant) {
   SHARD_TRY(const HfConfig config,
             HfConfig::Parse(model.config_path().string(), model.config_text()));
@@ -188,7 +187,10 @@ Result<HfFamily> MakeDeepseek2(const MoeModel& model, const Deepseek2& variant) 
   AddModelRows(family);
   AddAttention(family, query_rank.value_or(0) > 0);
   if (variant.indexer) AddIndexer(family);
-  AddMixedRows(family, {"layers.{L}.mlp.", "gate", "shared_experts"});
+  AddMixedRows(family, {.at = "layers.{L}.mlp.",
+                        .router = "gate",
+                        .shared = "shared_experts",
+                        .one_gate_up = variant.one_gate_up});
   if (variant.selection_bias) {
     family.rows.push_back(
         {"layers.{L}.mlp.gate.e_score_correction_bias", "blk.{L}.exp_probs_b.bias"});

@@ -14,11 +14,30 @@ struct Deepseek2 {
   // An indexer picks the keys for attention ("deepseek32", "glm-dsa").
   bool indexer = false;
   bool selection_bias = false;  // e_score_correction_bias in every layer with experts
+  bool one_gate_up = false;     // gate and up of packed experts stay one tensor
 };
 
 // Rows, sizes, keys and checks. Reads the config once to know which projections queries have.
 // kUnsupported for models that the runtime cannot load or would compute wrongly.
 Result<HfFamily> MakeDeepseek2(const MoeModel& model, const Deepseek2& variant);
+
+// Latent attention in families that have more than that: its sizes, rows and keys.
+struct Mla {
+  uint32_t rank = 0;        // of the latent keys and values
+  uint32_t query_rank = 0;  // 0: queries are projected directly
+  uint32_t nope = 0, rope = 0, value = 0;
+};
+Result<Mla> ReadMla(const HfConfig& config);
+
+struct MlaRows {
+  std::string at;           // "layers.{L}.self_attn."
+  const char* output;       // below it: "o_proj"
+  bool query_rank = false;  // queries have a low rank
+  BlockChoice blocks = {};  // those with latent attention
+};
+// Projections and norms, without the norm before them.
+void AddMlaRows(HfFamily& family, const MlaRows& rows);
+void AddMlaKeys(const Mla& mla, const HfShape& shape, ArchKeys& keys);
 
 // DeepSeek-V3's conversion, which Kimi-K2.5's is, too.
 Result<GgufModel> ConvertDeepseekV3(const MoeModel& model, const ConvertOptions& options);

@@ -49,6 +49,7 @@ inline constexpr GraphRouting kSoftmaxPlain = {.gating = Gating::kSoftmax, .norm
   ROW(kDeepseekOcr)         \
   ROW(kDeepseekV4)          \
   ROW(kKimiK25)             \
+  ROW(kKimiK3)              \
   ROW(kGlm4Moe)             \
   ROW(kGlm4MoeLite)         \
   ROW(kGlm5)                \
@@ -69,6 +70,7 @@ inline constexpr GraphRouting kSoftmaxPlain = {.gating = Gating::kSoftmax, .norm
   ROW(kLfm2Moe)             \
   ROW(kBailingMoe)          \
   ROW(kBailingMoeV2)        \
+  ROW(kBailingMoeV3)        \
   ROW(kMimoV2)              \
   ROW(kStep3)               \
   ROW(kLaguna)              \

@@ -1,6 +1,7 @@
 #include "libshard/families/mixed_layers.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "libshard/base/text/text.h"
@@ -19,10 +20,14 @@ std::vector<std::string> DenseNames() {
   return names;
 }
 
-std::vector<std::string> MoeNames(const MixedLayers& layers) {
+constexpr const char* kGateUp = "ffn_gate_up_exps.weight";
+
+// `fused`: gate and up of the experts are one tensor.
+std::vector<std::string> MoeNames(const MixedLayers& layers, bool fused) {
   std::vector<std::string> names = {"ffn_gate_inp.weight"};
+  if (fused) names.emplace_back(kGateUp);
   for (const char* name : kProjections) {
-    names.push_back(Cat("ffn_", name, "_exps.weight"));
+    if (!fused || name == kProjections[2]) names.push_back(Cat("ffn_", name, "_exps.weight"));
     if (layers.shared) names.push_back(Cat("ffn_", name, "_shexp.weight"));
   }
   if (layers.selection_bias) names.push_back("exp_probs_b.bias");
@@ -39,7 +44,12 @@ void AddMixedRows(HfFamily& family, const MixedRows& rows) {
   for (const char* name : kProjections) add(Cat(name, "_proj"), Cat("ffn_", name));
   add(rows.router, "ffn_gate_inp");
   AddExpertRows(family, (rows.at + "experts.").c_str(), {"gate_proj", "up_proj", "down_proj"});
-  if (rows.fused) AddFusedExpertRows(family, (rows.at + "experts.").c_str());
+  if (rows.one_gate_up) {
+    family.rows.push_back({rows.at + "experts.gate_up_proj", Cat("blk.{L}.", kGateUp)});
+    family.rows.push_back({rows.at + "experts.down_proj", "blk.{L}.ffn_down_exps.weight"});
+  } else if (rows.fused) {
+    AddFusedExpertRows(family, (rows.at + "experts.").c_str());
+  }
   for (const char* name : kProjections) {
     add(Cat(rows.shared, ".", name, "_proj"), Cat("ffn_", name, "_shexp"));
   }
@@ -100,8 +110,10 @@ Status CheckMixedLayers(const HfConfig& config, const MixedLayers& layers,
                         const std::vector<GgufTensor>& tensors) {
   std::set<std::string> present;
   for (const GgufTensor& tensor : tensors) present.insert(tensor.name);
-  const std::vector<std::string> dense = DenseNames(), moe = MoeNames(layers);
+  const std::vector<std::string> dense = DenseNames();
   for (size_t layer = 0; layer < layers.moe.size(); ++layer) {
+    const bool fused = present.contains(Cat("blk.", layer, ".", kGateUp));
+    const std::vector<std::string> moe = MoeNames(layers, fused);
     const auto fail = [&](const std::string& expected, const char* found) {
       return Error{Code::kCorrupt, Cat(config.where(), ": layer ", layer, " is to have ",
                                        layers.moe[layer] ? "experts" : "a dense feed-forward part",
@@ -127,6 +139,30 @@ Status CheckLeadingDense(const HfConfig& config, const HfShape& shape, bool sele
   layers.moe.assign(shape.layers + shape.mtp_layers, true);
   std::fill_n(layers.moe.begin(), std::min(dense, shape.layers), false);
   return CheckMixedLayers(config, layers, tensors);
+}
+
+Status AddLimits(const HfConfig& config, const HfShape& shape, const char* field, const char* key,
+                 ArchKeys& keys) {
+  const auto list = config.Find({field});
+  if (!list) return Ok();
+  if (!list->value->is_array() || list->value->size() < shape.layers) {
+    return config.Wrong(*list, Cat("a list of at least ", Plural(shape.layers, "number")));
+  }
+  std::vector<float> limits(shape.layers + shape.mtp_layers);
+  for (size_t i = 0; i < std::min(limits.size(), list->value->size()); ++i) {
+    const Json& limit = (*list->value)[i];
+    if (!limit.is_null() && !limit.is_number()) return config.Wrong(*list, "numbers");
+    limits[i] = limit.is_null() ? 0 : limit.get<float>();
+  }
+  keys.F32s(key, limits);
+  return Ok();
+}
+
+void ReadLimits(SpecKeys& keys, const char* key, float LayerSpec::*limit, ModelSpec& spec) {
+  constexpr float kNoLimit = 1e-6f;  // llama.cpp treats a limit up to this as none
+  const std::vector<float> limits = keys.Floats(key, spec.layers);
+  for (uint32_t layer = 0; layer < spec.layers && !limits.empty(); ++layer)
+    spec.layer[layer].*limit = limits[layer] > kNoLimit ? limits[layer] : 0;
 }
 
 Result<std::vector<bool>> ReadWindowed(const HfConfig& config, const HfShape& shape,

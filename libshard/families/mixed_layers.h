@@ -10,6 +10,7 @@
 #include "libshard/base/result.h"
 #include "libshard/convert/base_keys.h"
 #include "libshard/convert/hf_family.h"
+#include "libshard/graph/model_spec.h"
 #include "libshard/model/config_layers.h"
 
 namespace moepack {
@@ -20,6 +21,7 @@ struct MixedRows {
   const char* router;  // below it: "gate"
   const char* shared;  // "shared_experts"
   bool fused = true;   // experts can also be as newer transformers save them (AddFusedExpertRows)
+  bool one_gate_up = false;  // gate and up of those stay one tensor
 };
 // {gate,up,down}_proj of a dense layer; router, experts and shared expert of the others.
 void AddMixedRows(HfFamily& family, const MixedRows& rows);
@@ -59,6 +61,12 @@ Status CheckMixedLayers(const HfConfig& config, const MixedLayers& layers,
 // prediction are not.
 Status CheckLeadingDense(const HfConfig& config, const HfShape& shape, bool selection_bias,
                          const std::vector<GgufTensor>& tensors);
+
+// Limits of gated activations, one number per block; 0 means none, and so does null in a config.
+// Adds nothing if the config does not have `field`.
+Status AddLimits(const HfConfig& config, const HfShape& shape, const char* field, const char* key,
+                 ArchKeys& keys);
+void ReadLimits(SpecKeys& keys, const char* key, float LayerSpec::*limit, ModelSpec& spec);
 
 // What the families have in common in which some layers attend only to the last tokens.
 

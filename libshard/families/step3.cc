@@ -2,7 +2,6 @@
 // the selection bias moe.router_bias, the shared expert "share_expert" beside it; MTP blocks are
 // dense layers after the last. Quantized releases write moe.experts.E, MLX mlp.switch_mlp. Names:
 // published readers of both checkpoints, llama.cpp's tensor map; config only here.
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/text/text.h"
@@ -76,24 +75,6 @@ Status AddHeads(const HfConfig& config, const HfShape& shape, const std::vector<
   keys.I32s("attention.head_count_kv", ByWindow(windowed, window.key, full.key));
   keys.U32("attention.key_length", shape.head_size);
   keys.U32("attention.value_length", shape.head_size);
-  return Ok();
-}
-
-// Adds one number per block, or none if the field is absent; 0 means no limit.
-Status AddLimits(const HfConfig& config, const HfShape& shape, const char* field, const char* key,
-                 ArchKeys& keys) {
-  const auto list = config.Find({field});
-  if (!list) return Ok();
-  if (!list->value->is_array() || list->value->size() < shape.layers) {
-    return config.Wrong(*list, Cat("a list of at least ", Plural(shape.layers, "number")));
-  }
-  std::vector<float> limits(shape.layers + shape.mtp_layers);
-  for (size_t i = 0; i < std::min(limits.size(), list->value->size()); ++i) {
-    const Json& limit = (*list->value)[i];
-    if (!limit.is_null() && !limit.is_number()) return config.Wrong(*list, "numbers");
-    limits[i] = limit.is_null() ? 0 : limit.get<float>();
-  }
-  keys.F32s(key, limits);
   return Ok();
 }
 
@@ -181,16 +162,6 @@ Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) 
   AddRows(family);
   AddPredictionRows(family);
   return ConvertHf(model, family, options);
-}
-
-// llama.cpp treats a limit up to this as none.
-constexpr float kNoLimit = 1e-6f;
-
-// Limits of gates and products, layer by layer.
-void ReadLimits(SpecKeys& keys, const char* key, float LayerSpec::*limit, ModelSpec& spec) {
-  const std::vector<float> limits = keys.Floats(key, spec.layers);
-  for (uint32_t layer = 0; layer < spec.layers && !limits.empty(); ++layer)
-    spec.layer[layer].*limit = limits[layer] > kNoLimit ? limits[layer] : 0;
 }
 
 void Fill(SpecKeys& keys, ModelSpec& spec) {

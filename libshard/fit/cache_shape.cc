@@ -185,7 +185,25 @@ class ConfigCache {
         .key = heads * size, .value = heads * value, .window = window.value_or(usual)};
   }
 
+  // Kimi delta attention: heads of one size, and three convolutions over all of them. The sizes are
+  // in an object of their own (Kimi) or beside those of the model (Ling).
+  Result<CacheLayer> Kda(uint32_t layer) const {
+    SHARD_TRY(const uint64_t heads, Needed(layer, fields::kHeads));
+    HfConfig sizes = config_;
+    if (config_.Has(fields::kLinearSettings)) {
+      SHARD_TRY(sizes, config_.Within(*fields::kLinearSettings.begin()));
+    }
+    SHARD_TRY(const auto size, sizes.FindU32(fields::kHeadSize));
+    SHARD_TRY(const auto kernel, sizes.FindU32({"short_conv_kernel_size"}));
+    if (size.value_or(0) == 0 || size > kMaxModelCount || kernel.value_or(0) == 0) {
+      return Unknown(layer, "head_dim and short_conv_kernel_size: expected sizes, found none");
+    }
+    const uint64_t inner = heads * *size;
+    return CacheLayer{.state = 3 * uint64_t{*kernel - 1} * inner + inner * *size};
+  }
+
   Result<CacheLayer> Linear(uint32_t layer) const {
+    if (!config_.Has(fields::kLinearKeyHeads)) return Kda(layer);
     SHARD_TRY(const uint64_t key_heads, Needed(layer, fields::kLinearKeyHeads));
     SHARD_TRY(const uint64_t value_heads, Needed(layer, fields::kLinearValueHeads));
     SHARD_TRY(const uint64_t key, Needed(layer, fields::kLinearKeySize));
@@ -369,9 +387,13 @@ class GgufCache {
     SHARD_TRY(const uint64_t groups, Number("ssm.group_count"));
     SHARD_TRY(const uint64_t short_kernel, Number("shortconv.l_cache"));
     SHARD_TRY(const uint64_t width, Number("embedding_length"));
+    SHARD_TRY(const uint64_t kda, Number("kda.head_dim"));
+    const uint64_t most = heads_.empty() ? 0 : *std::max_element(heads_.begin(), heads_.end());
     state_ = short_kernel > 0
                  ? width * (short_kernel - 1)
                  : (kernel > 0 ? kernel - 1 : 0) * (inner + 2 * groups * size) + size * inner;
+    // Kimi delta attention has a convolution each for queries, keys and values.
+    if (kda > 0) state_ = (kernel > 0 ? kernel - 1 : 0) * 3 * most * kda + most * kda * kda;
     if (keys_.Find("attention.recurrent_layers") != nullptr) {
       return ReadFlags("attention.recurrent_layers", recurrent_);
     }

@@ -79,7 +79,7 @@ struct LayerSpec {
   uint32_t key_width = 0, value_width = 0;  // of one head
   bool rope = true;
   bool local_rope = false;  // ModelSpec::local_rope instead of the model's usual one
-  bool recurrent = false;   // a gated delta net or Mamba-2 instead of attention
+  bool recurrent = false;   // ModelSpec::recurrence instead of attention
   // False in models whose layers are only one thing each: no attention (or recurrence) before the
   // MLP, or no MLP or experts after it.
   bool mixes = true, feeds = true;
@@ -114,10 +114,14 @@ struct ModelSpec {
   bool unused_indexer = false;
   bool is_latent() const { return latent.rank > 0; }
 
-  // Recurrent layers have one of these: Qwen3-Next and Qwen3.5, Nemotron-H.
+  // Recurrent layers have one of these: Qwen3-Next and Qwen3.5, Nemotron-H, Ling 3.0.
   DeltaShape delta;
   MambaShape mamba;
-  RecurrentShape recurrence() const { return mamba.heads > 0 ? mamba.state() : delta.state(); }
+  KdaShape kda;
+  RecurrentShape recurrence() const {
+    if (kda.heads > 0) return kda.state();
+    return mamba.heads > 0 ? mamba.state() : delta.state();
+  }
 
   float attention_scale = 0;
   float value_scale = 1;       // multiplies attention's output (MiMo-V2)

@@ -58,6 +58,18 @@ struct DeltaShape {
   bool operator==(const DeltaShape&) const = default;
 };
 
+// Kimi delta attention (runtime-shim/model/kda.h): a delta net whose heads are all `width` wide,
+// and whose decay is one number per channel of the keys.
+struct KdaShape {
+  uint32_t heads = 0, width = 0;
+  uint32_t kernel = 0;    // tokens that the convolutions see
+  float lower_bound = 0;  // of the decay's logarithm; below zero
+
+  uint32_t values() const { return heads * width; }  // of queries, keys or values
+  RecurrentShape state() const { return {kernel, 3 * values(), uint64_t{values()} * width}; }
+  bool operator==(const KdaShape&) const = default;
+};
+
 // Mamba-2 (runtime-shim/model/recurrence.h). `heads` heads are `width` wide; heads / groups of them
 // share inputs and outputs of the state.
 struct MambaShape {

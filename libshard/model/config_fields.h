@@ -48,7 +48,8 @@ inline constexpr ConfigKeys kTopK = {"num_experts_per_tok", "num_experts_per_tok
                                      "top_k_experts",       "moe_router_topk"};
 inline constexpr ConfigKeys kExpertWidth = {"moe_intermediate_size", "expert_intermediate_size",
                                             "moe_ffn_hidden_size"};
-inline constexpr ConfigKeys kLatentWidth = {"moe_latent_size"};  // of the experts' input
+inline constexpr ConfigKeys kLatentWidth = {"moe_latent_size",  // of the experts' input
+                                            "routed_expert_hidden_size"};
 inline constexpr ConfigKeys kSharedExperts = {"n_shared_experts", "num_shared_experts",
                                               "num_shared_expert", "moe_num_shared_experts"};
 inline constexpr ConfigKeys kSharedWidth = {"shared_expert_intermediate_size",
@@ -65,7 +66,7 @@ inline constexpr ConfigKeys kGating = {"score_function",
                                        "moe_router_activation",
                                        "moe_router_activation_func"};
 inline constexpr ConfigKeys kNormalize = {"norm_topk_prob", "norm_expert_weight",
-                                          "moe_normalize_expert_weights"};
+                                          "moe_normalize_expert_weights", "moe_renormalize"};
 inline constexpr ConfigKeys kScale = {"routed_scaling_factor", "moe_routed_scaling_factor",
                                       "moe_router_scaling_factor"};
 inline constexpr ConfigKeys kSelectionBias = {"use_routing_bias", "moe_use_aux_free",

@@ -135,6 +135,11 @@ void AddKind(const KindList& list, const std::string& word, NamedKind& layer) {
   layer.words += (first ? "" : " ") + word;
 }
 
+void NameKind(bool full, NamedKind& named) {
+  named.kind = full ? LayerKind::kFull : LayerKind::kLinear;
+  named.words = LayerKindName(named.kind);
+}
+
 // Every interval-th layer of Qwen's hybrid models has full attention.
 Status FollowInterval(const HfConfig& config, size_t layers, LayerKinds& out,
                       ConfigFaults& faults) {
@@ -142,10 +147,7 @@ Status FollowInterval(const HfConfig& config, size_t layers, LayerKinds& out,
   if (!interval || config.Has(fields::kLayerTypes) || !out.field.empty()) return Ok();
   out.field = config.Find(fields::kFullInterval)->path;
   for (size_t layer = 0; layer < layers; ++layer) {
-    const bool full = (layer + 1) % *interval == 0;
-    NamedKind& named = out.layers[layer];
-    named.kind = full ? LayerKind::kFull : LayerKind::kLinear;
-    named.words = LayerKindName(named.kind);
+    NameKind((layer + 1) % *interval == 0, out.layers[layer]);
   }
   return Ok();
 }
@@ -159,6 +161,40 @@ Status FollowPeriod(const HfConfig& config, size_t layers, LayerKinds& out, Conf
   for (size_t layer = 0; layer < layers; ++layer) {
     const bool full = layer % *period == offset.value_or(0);
     out.layers[layer].kind = full ? LayerKind::kFull : LayerKind::kMamba;
+  }
+  return Ok();
+}
+
+// Ling: the last layer of each group has latent attention, and so have the layers after the last
+// whole group.
+Status FollowGroups(const HfConfig& config, size_t layers, LayerKinds& out, ConfigFaults& faults) {
+  SHARD_TRY(const auto group, ReadLayerStep(config, fields::kLayerGroup, faults));
+  if (!group || !out.field.empty()) return Ok();
+  out.field = config.Find(fields::kLayerGroup)->path;
+  const size_t grouped = layers / *group * *group;
+  for (size_t layer = 0; layer < layers; ++layer)
+    NameKind(layer >= grouped || (layer + 1) % *group == 0, out.layers[layer]);
+  return Ok();
+}
+
+// Kimi: two lists of layer numbers, which together name every layer once.
+Status FollowNumbers(const HfConfig& config, size_t layers, LayerKinds& out, ConfigFaults& faults) {
+  if (!config.Has(fields::kLinearSettings) || !out.field.empty()) return Ok();
+  SHARD_TRY(const HfConfig inner, config.Within(*fields::kLinearSettings.begin()));
+  for (const ConfigKeys keys : {fields::kFullNumbers, fields::kLinearNumbers}) {
+    if (!inner.Has(keys)) return Ok();
+    const std::string path = inner.Find(keys)->path;
+    SHARD_TRY(const std::vector<uint32_t> numbers, inner.FindU32s(keys));
+    for (const uint32_t number : numbers) {
+      const bool there = number > 0 && number <= layers;
+      if (there && out.layers[number - 1].kind == LayerKind::kUnnamed) {
+        NameKind(*keys.begin() == *fields::kFullNumbers.begin(), out.layers[number - 1]);
+        continue;
+      }
+      AddFault(faults, {path, Cat("numbers from 1 to ", layers, ", each in one list"),
+                        Cat(number, there ? " twice" : "")});
+    }
+    out.field = path;
   }
   return Ok();
 }
@@ -189,6 +225,8 @@ Result<LayerKinds> ReadLayerKinds(const HfConfig& config, const BlockCounts& cou
   }
   SHARD_CHECK(FollowInterval(config, counts.layers, out, faults));
   SHARD_CHECK(FollowPeriod(config, counts.layers, out, faults));
+  SHARD_CHECK(FollowGroups(config, counts.layers, out, faults));
+  SHARD_CHECK(FollowNumbers(config, counts.layers, out, faults));
   return out;
 }
 

@@ -109,6 +109,8 @@ constexpr std::array kBlockStarts = {
     "ffn_act",
     "ffn_exp_probs_norm",
     "ffn_latent_",
+    "ffn_routed_",
+    "ffn_res_score",
     "ffn_gate_inp.scale",
     "ffn_gate_inp_shexp",
     "ffn_gate_shexp",

@@ -209,6 +209,16 @@ Result<float> HfConfig::F32(ConfigKeys keys) const {
   return Missing(keys, "a number");
 }
 
+Result<HfConfig> HfConfig::Within(const char* key) const {
+  const std::optional<Field> field = Find({key});
+  if (!field) return Missing({key}, "an object");
+  if (!field->value->is_object()) return Wrong(*field, "an object");
+  HfConfig inner;
+  inner.where_ = where_;
+  inner.scopes_ = {{std::make_shared<const Json>(*field->value), field->path + "."}};
+  return inner;
+}
+
 Result<HfConfig> HfConfig::Rope() const {
   const std::optional<Field> field = Find(fields::kRope);
   Json flat = Json::object();

@@ -62,6 +62,10 @@ class HfConfig {
   // and `type` read as `rope_type`. kUnsupported for parameters that differ by kind of layer.
   Result<HfConfig> Rope() const;
 
+  // Returns a config of the object under `key`, without what surrounds it; kCorrupt if it is absent
+  // or no object.
+  Result<HfConfig> Within(const char* key) const;
+
   const Json& root() const { return *scopes_.back().fields; }
   // Returns the nested config of the text model and its path ("text_config."), if there is one.
   std::optional<Field> NestedText() const;

@@ -15,6 +15,11 @@ inline constexpr ConfigKeys kAttentionTypes = {"attn_type_list"};
 inline constexpr ConfigKeys kWindowPattern = {"hybrid_layer_pattern"};  // 1 is a window
 inline constexpr ConfigKeys kCompressRatios = {"compress_ratios"};
 inline constexpr ConfigKeys kFullInterval = {"full_attention_interval"};
+inline constexpr ConfigKeys kLayerGroup = {"layer_group_size"};  // the last of each is latent
+inline constexpr ConfigKeys kLinearSettings = {"linear_attn_config"};
+// In it, numbers of layers, the first of which is 1.
+inline constexpr ConfigKeys kFullNumbers = {"full_attn_layers"};
+inline constexpr ConfigKeys kLinearNumbers = {"kda_layers"};
 inline constexpr ConfigKeys kAttentionPeriod = {"attn_layer_period"};
 inline constexpr ConfigKeys kAttentionOffset = {"attn_layer_offset"};
 

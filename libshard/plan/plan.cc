@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
 
 #include "libshard/base/limits.h"
 #include "libshard/base/text/text.h"
@@ -71,13 +73,44 @@ Status CheckEnoughEligible(const Plan& plan) {
   return error;
 }
 
+// The layers in which a table fixes the experts of a token by its id (DeepSeek-V4).
+std::set<uint32_t> HashLayers(const MoeModel& model) {
+  std::set<uint32_t> layers;
+  for (const ModelTensor& tensor : model.tensors()) {
+    if (tensor.rule != nullptr && tensor.rule->holds_expert_ids &&
+        model.FindLayer(tensor.layer) != nullptr)
+      layers.insert(*tensor.layer);
+  }
+  return layers;
+}
+
+// Every group holds all experts of these layers, because no router there could choose others than
+// those that the table names.
+Status KeepWhole(const std::set<uint32_t>& layers, Plan& plan) {
+  for (const uint32_t layer : layers) {
+    if (!IdsOf(plan.remainder, layer).empty()) {
+      return Error{
+          Code::kInvalidArgument,
+          Cat("plan: layer ", layer, ", which routes by the token's id: expected every ",
+              "expert in a group, found ", IdsOf(plan.remainder, layer).size(), " in none")};
+    }
+    ExpertIds all(plan.layers.at(layer));
+    std::iota(all.begin(), all.end(), 0u);
+    for (GroupPlan& group : plan.groups) {
+      ExpertIds others = Difference(all, IdsOf(group.owned, layer));
+      if (!others.empty()) group.fill[layer] = std::move(others);
+    }
+  }
+  return Ok();
+}
+
 // A partition that does not use statistics gives every expert to a group, however few may be
 // eligible.
 Status CheckNotBeyond(const Plan& plan, std::optional<uint32_t> eligible) {
   for (size_t group = 0; eligible && group < plan.groups.size(); ++group) {
     for (const auto& [layer, expert_count] : plan.layers) {
       const size_t found = Eligible(plan, group, layer).size();
-      if (found <= *eligible) continue;
+      if (found <= *eligible || IsWhole(plan, layer)) continue;
       return Error{Code::kInvalidArgument,
                    Cat("plan: group ", group, ": layer ", layer,
                        ": eligible experts: expected at "
@@ -142,6 +175,13 @@ const OverlayPlan* Plan::FindOverlay(std::string_view version) const {
   return found == overlays.end() ? nullptr : &*found;
 }
 
+bool IsWhole(const Plan& plan, uint32_t layer) {
+  return std::all_of(plan.groups.begin(), plan.groups.end(), [&](const GroupPlan& group) {
+    const ExpertIds held = Union(IdsOf(group.owned, layer), IdsOf(group.fill, layer));
+    return held.size() == plan.layers.at(layer);
+  });
+}
+
 ExpertIds Eligible(const Plan& plan, const OverlayPlan* overlay, size_t group, uint32_t layer) {
   const GroupPlan& own = plan.groups[group];
   ExpertIds ids = Union(IdsOf(own.owned, layer), IdsOf(own.fill, layer));
@@ -165,11 +205,14 @@ Result<Plan> MakePlan(const MoeModel& model, const PlanOptions& options) {
   }
   SHARD_TRY(const PlanBasis basis, BasisOf(model, options, plan));
   SHARD_CHECK(PartitionExperts(options, basis, plan));
+  SHARD_CHECK(KeepWhole(HashLayers(model), plan));
   // Not more than was asked for, so that the groups' version does not depend on the overlay.
   plan.uniform = options.uniform && options.rooms.empty();
   // Groups are filled before the overlay: their bundles must not change when an overlay is
   // replaced.
   if (plan.uniform) SHARD_CHECK(FillUniformly(plan, LeastHeld(options, plan)));
+  // Layers that stay whole have more than the others.
+  if (!HashLayers(model).empty()) plan.uniform = plan.uniform && IsUniform(plan);
   if (!plan.overlays.empty())
     SHARD_CHECK(FillOverlay(plan, PreferenceOf(basis), plan.overlays.front()));
   SHARD_CHECK(CheckEnoughEligible(plan));
@@ -206,8 +249,9 @@ ExpertIds HeldIn(const GroupPlan& group, uint32_t layer) {
 size_t LargestCount(const Plan& plan) {
   size_t largest = 0;
   for (const GroupPlan& group : plan.groups) {
-    for (const auto& [layer, expert_count] : plan.layers)
-      largest = std::max(largest, HeldIn(group, layer).size());
+    for (const auto& [layer, expert_count] : plan.layers) {
+      if (!IsWhole(plan, layer)) largest = std::max(largest, HeldIn(group, layer).size());
+    }
   }
   return largest;
 }

@@ -102,6 +102,9 @@ struct Plan {
 // Drops all layers but these.
 void KeepLayers(const LayerCounts& layers, OverlayPlan& overlay);
 
+// Whether every group holds all experts of the layer.
+bool IsWhole(const Plan& plan, uint32_t layer);
+
 // Returns eligible(g, l) in ascending order, the experts that the router of layer l may pick on
 // node g: what the group holds, the overlay's experts, and the overlay's fill for the group.
 ExpertIds Eligible(const Plan& plan, const OverlayPlan* overlay, size_t group, uint32_t layer);

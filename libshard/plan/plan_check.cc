@@ -422,13 +422,21 @@ void WarnRoutingGroups(const MoeModel& model, const Plan& plan, std::vector<std:
                     "GGUF needs its group keys rewritten"));
 }
 
-void WarnHashRouting(const MoeModel& model, std::vector<std::string>& out) {
-  const auto tables =
-      std::count_if(model.tensors().begin(), model.tensors().end(), [](const ModelTensor& tensor) {
-        return tensor.rule != nullptr && tensor.rule->holds_expert_ids;
-      });
-  if (tables == 0) return;
-  out.push_back(Cat("hash routing: ", tables,
+void WarnHashRouting(const MoeModel& model, const Plan& plan, std::vector<std::string>& out) {
+  size_t whole = 0, cut = 0;
+  for (const ModelTensor& tensor : model.tensors()) {
+    if (tensor.rule == nullptr || !tensor.rule->holds_expert_ids) continue;
+    const bool split = tensor.layer && plan.layers.contains(*tensor.layer);
+    ++(split && IsWhole(plan, *tensor.layer) ? whole : cut);
+  }
+  if (whole > 0 && plan.groups.size() > 1) {
+    out.push_back(Cat("hash routing: tables fix the experts of a token by its id in ",
+                      Plural(whole, "layer"),
+                      ", which every group therefore holds whole; stock runtimes take one number "
+                      "of experts for all layers and cannot load such a node"));
+  }
+  if (cut == 0) return;
+  out.push_back(Cat("hash routing: ", cut,
                     " tables fix the experts of a token by its id; tokens whose experts are not on "
                     "a node need substitutes there"));
 }
@@ -444,7 +452,7 @@ std::vector<std::string> PlanWarnings(const MoeModel& model, const Plan& plan,
   WarnExpectation(plan, out);
   WarnDifferentCounts(plan, out);
   WarnRoutingGroups(model, plan, out);
-  WarnHashRouting(model, out);
+  WarnHashRouting(model, plan, out);
   return out;
 }
 

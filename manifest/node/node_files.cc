@@ -144,11 +144,14 @@ Result<uint32_t> EligibleCount(const std::string& distribution, const Plan& plan
   for (const auto& [layer, unused] : plan.layers) {
     const size_t eligible = Eligible(plan, group, layer).size();
     if (eligible == count) continue;
+    const bool whole = IsWhole(plan, layer) || IsWhole(plan, first_layer);
     return Error{
         Code::kUnsupported,
         Cat(distribution, ": group ", group, ": expected as many eligible experts in layer ", layer,
             " as in layer ", first_layer, " (", count, "), found ", eligible),
-        "a model has one expert count for all layers: plan with --uniform"};
+        whole ? "a model has one expert count for all layers, and every group holds all experts of "
+                "some: those that route by the token's id"
+              : "a model has one expert count for all layers: plan with --uniform"};
   }
   return count;
 }

@@ -81,7 +81,8 @@ class NodeCutter {
     const bool by_expert = found.rule != nullptr && found.rule->expert_axis;
     const LayerCounts& layers = manifest_.plan.layers;
     const auto layer = found.layer ? layers.find(*found.layer) : layers.end();
-    if (found.rule != nullptr && found.rule->holds_expert_ids) {
+    const bool whole = layer != layers.end() && EligibleIn(layer->first).size() == layer->second;
+    if (found.rule != nullptr && found.rule->holds_expert_ids && !whole) {
       return Error{Code::kUnsupported,
                    Cat(distribution_, ": tensor ", Quoted(tensor.entry.name),
                        ": expected a router that scores experts, found a table that gives tokens "

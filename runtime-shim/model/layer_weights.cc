@@ -255,6 +255,36 @@ class TrunkBuilder {
     delta.constants.eps = spec_.norm_eps;
   }
 
+  void Kda(LayerWeights& layer) {
+    const KdaShape& shape = spec_.kda;
+    const uint64_t values = shape.values();
+    const auto projection = [&](const char* name, uint64_t rows) {
+      return slots_.Required(Name(name), {rows, spec_.width});
+    };
+    KdaWeights& kda = layer.kda;
+    kda.query = projection("attn_q.weight", values);
+    kda.key = projection("attn_k.weight", values);
+    kda.value = projection("attn_v.weight", values);
+    kda.decay = projection("ssm_f_a.weight", values);
+    kda.gate = projection("ssm_g_a.weight", values);
+    kda.strength = projection("ssm_beta.weight", shape.heads);
+    layer.attention.output = Weighted("attn_output", {spec_.width, values});
+    KdaConstants& constants = kda.constants;
+    for (const char* name : {"ssm_conv1d_q.weight", "ssm_conv1d_k.weight", "ssm_conv1d_v.weight"}) {
+      const std::vector<float> kernel = Constants(name, {values, shape.kernel});
+      constants.kernel.insert(constants.kernel.end(), kernel.begin(), kernel.end());
+    }
+    constants.bias = Constants("ssm_dt.bias", {1, values});
+    constants.rate = Constants("ssm_a", {shape.heads, 1});
+    constants.norm = Constants("ssm_norm.weight", {1, shape.width});
+    constants.eps = spec_.norm_eps;
+  }
+
+  void Recurrence(LayerWeights& layer) {
+    if (spec_.kda.heads > 0) return Kda(layer);
+    spec_.mamba.heads > 0 ? Mamba(layer.mamba) : DeltaProjections(layer.delta);
+  }
+
   void Mamba(MambaWeights& mamba) {
     const MambaShape& shape = spec_.mamba;
     mamba.in = slots_.Required(Name("ssm_in.weight"), {shape.projected(), spec_.width});
@@ -288,6 +318,7 @@ class TrunkBuilder {
         slots_.Required(Name("attn_k_b.weight"), {heads * latent.rank, latent.nope_width});
     attention.value_up =
         slots_.Required(Name("attn_v_b.weight"), {heads * latent.value_width, latent.rank});
+    attention.head_gate = slots_.Optional(Name("attn_gate.weight"), {heads, spec_.width});
     attention.output = Weighted("attn_output", {spec_.width, heads * latent.value_width});
     if (!spec_.unused_indexer) return;
     for (const char* name :
@@ -341,7 +372,7 @@ class TrunkBuilder {
     }
     layer.attention.norm = Norm(Name("attn_norm"));
     if (spec_.layer[number].recurrent)
-      spec_.mamba.heads > 0 ? Mamba(layer.mamba) : DeltaProjections(layer.delta);
+      Recurrence(layer);
     else if (spec_.is_latent())
       LatentProjections(layer.attention);
     else

@@ -14,6 +14,7 @@
 #include "libshard/base/result.h"
 #include "libshard/graph/model_spec.h"
 #include "runtime-shim/executor/executor.h"
+#include "runtime-shim/model/kda.h"
 #include "runtime-shim/model/recurrence.h"
 #include "runtime-shim/model/weights.h"
 
@@ -75,7 +76,8 @@ struct AttentionWeights {
   Matrix norm_after;  // of attention's output (Gemma-4)
   Linear query, key, value, output;
   Matrix query_norm, key_norm, sinks;
-  Matrix head_gate;  // Step-3.5: one row per head, whose sigmoid multiplies the head's result
+  // One row per head, whose sigmoid multiplies the head's result (Step-3.5, Ling 3.0).
+  Matrix head_gate;
   // Multi-head latent attention. key_up: per head [rank, nope_width]; value_up: per head
   // [value_width, rank]; both stacked over the heads.
   Matrix query_down, query_down_norm, query_up, latent_down, latent_norm, key_up, value_up;
@@ -86,6 +88,12 @@ struct AttentionWeights {
 struct DeltaWeights {
   Matrix mixed, gate, strengths, rates, output;
   DeltaConstants constants;
+};
+
+// Kimi delta attention; the output's projection is AttentionWeights::output.
+struct KdaWeights {
+  Matrix query, key, value, decay, gate, strength;
+  KdaConstants constants;
 };
 
 // The rows of `in` are those of gates, channels and time steps (recurrence.h).
@@ -103,8 +111,10 @@ struct ParallelWeights {
 
 struct LayerWeights {
   AttentionWeights attention;
-  // Recurrent layers have one of these; of `attention` they only have the norm.
+  // Recurrent layers have one of these; of `attention` they only have the norm, and with KDA the
+  // output.
   DeltaWeights delta;
+  KdaWeights kda;
   MambaWeights mamba;
   Linear mlp_norm;
   MlpWeights dense;  // of layers without experts, or beside them

@@ -40,28 +40,21 @@ std::vector<float> Convolve(const RecurrentShape& shape, const Convolution& conv
 //   o = S^T q / sqrt(width)
 //   out = norm(o) * silu(gate)
 
-namespace {
-
-float SigmoidOf(float x) { return 1 / (1 + std::exp(-x)); }
-
-// Scales the vector to length `length`; ggml's l2_norm.
-void Normalize(std::span<float> values, float eps, float length) {
+void NormalizeTo(float length, float eps, std::span<float> values) {
   float squares = 0;
   for (const float value : values) squares += value * value;
   const float factor = length / std::max(std::sqrt(squares), eps);
   for (float& value : values) value *= factor;
 }
 
-// One value head: `memory` is its matrix, `out` gets S^T q.
-void StepHead(std::span<const float> query, std::span<const float> key,
-              std::span<const float> value, float decay, float strength, std::span<float> memory,
-              std::span<float> out) {
+void StepDeltaHead(const DeltaHead& head, std::span<float> memory, std::span<float> out) {
+  const auto& [query, key, value, kept, strength] = head;
   const size_t width = key.size();
   std::vector<float> held(width, 0.0f);  // S^T k
   for (size_t i = 0; i < width; ++i) {
     float* row = memory.data() + i * width;
     for (size_t j = 0; j < width; ++j) {
-      row[j] *= decay;
+      row[j] *= kept[i];
       held[j] += row[j] * key[i];
     }
   }
@@ -75,6 +68,8 @@ void StepHead(std::span<const float> query, std::span<const float> key,
     }
   }
 }
+
+namespace {
 
 // RMS norm, times the silu of the gate.
 void NormAndGate(const DeltaConstants& constants, std::span<const float> gate,
@@ -97,17 +92,18 @@ void StepDelta(const DeltaShape& shape, const DeltaConstants& constants, const D
   const std::span<float> keys = std::span(mixed).subspan(shape.key_heads * width, queries.size());
   const std::span<const float> values = std::span(mixed).subspan(2 * queries.size());
   for (uint32_t head = 0; head < shape.key_heads; ++head) {
-    Normalize(queries.subspan(head * width, width), constants.eps,
-              1 / std::sqrt(static_cast<float>(width)));
-    Normalize(keys.subspan(head * width, width), constants.eps, 1);
+    NormalizeTo(1 / std::sqrt(static_cast<float>(width)), constants.eps,
+                queries.subspan(head * width, width));
+    NormalizeTo(1, constants.eps, keys.subspan(head * width, width));
   }
   for (uint32_t head = 0; head < shape.value_heads; ++head) {
     const size_t from = shape.KeyHeadOf(head) * width, at = head * width;
     const float rate = constants.decay[head] * Softplus(token.alpha[head] + constants.bias[head]);
     const std::span<float> own = out.subspan(at, width);
-    StepHead(queries.subspan(from, width), keys.subspan(from, width), values.subspan(at, width),
-             std::exp(rate), SigmoidOf(token.beta[head]),
-             std::span(state.memory).subspan(at * width, width * width), own);
+    StepDeltaHead(
+        {queries.subspan(from, width), keys.subspan(from, width), values.subspan(at, width),
+         std::vector<float>(width, std::exp(rate)), RecurrentSigmoid(token.beta[head])},
+        std::span(state.memory).subspan(at * width, width * width), own);
     NormAndGate(constants, token.gate.subspan(at, width), own);
   }
   ++state.length;

@@ -33,6 +33,7 @@ std::vector<float> Convolve(const RecurrentShape& shape, const Convolution& conv
                             std::span<const float> token, RecurrentState& state);
 
 inline float RecurrentSilu(float x) { return x / (1 + std::exp(-x)); }
+inline float RecurrentSigmoid(float x) { return 1 / (1 + std::exp(-x)); }
 // log(1 + exp(x)); above 20 it is x in 32 bits, as in ggml.
 inline float Softplus(float x) { return x > 20 ? x : std::log(1 + std::exp(x)); }
 
@@ -63,6 +64,18 @@ struct DeltaToken {
 // shape.
 void StepDelta(const DeltaShape& shape, const DeltaConstants& constants, const DeltaToken& token,
                RecurrentState& state, std::span<float> out);
+
+// Scales the vector to length `length`; ggml's l2_norm.
+void NormalizeTo(float length, float eps, std::span<float> values);
+
+// One head of a delta net for one token. `kept` is what remains of each row of its matrix.
+struct DeltaHead {
+  std::span<const float> query, key, value;
+  std::vector<float> kept;
+  float strength = 0;
+};
+// `memory` is the head's matrix, as wide and high as the key; `out` gets what the query reads.
+void StepDeltaHead(const DeltaHead& head, std::span<float> memory, std::span<float> out);
 
 // Mamba-2: the recurrence of Nemotron-H, one token after another, in plain floats. Sources:
 // "Transformers are SSMs" (arXiv 2405.21060); llama.cpp's src/models/mamba-base.cpp

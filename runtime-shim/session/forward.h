@@ -97,6 +97,10 @@ class Forward {
   Status ProjectDelta();
   void StepDeltas(const Segment& segment);
 
+  // forward_kda.cc
+  Status RunKda();
+  Status ReadProjection(const Matrix& matrix, std::vector<float>& out);
+
   // forward_parallel.cc
   Status AddInParallel();
 
@@ -145,6 +149,9 @@ class Forward {
   std::vector<float> router_logits_, norms_, peaks_;
   // For a delta net, the results of its projections; for any recurrence, its outputs.
   std::vector<float> delta_mixed_, delta_gate_, delta_strengths_, delta_rates_, recurrent_out_;
+  struct KdaResults {
+    std::vector<float> queries, keys, values, decay, gate, strength;
+  } kda_;
 };
 
 }  // namespace moepack::runtime

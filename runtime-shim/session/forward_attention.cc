@@ -223,7 +223,10 @@ Rows Forward::GateHeads() {
 }
 
 Status Forward::Attend() {
-  if (spec_.layer[layer_].recurrent) return spec_.mamba.heads > 0 ? RunMamba() : RunDelta();
+  if (spec_.layer[layer_].recurrent) {
+    if (spec_.kda.heads > 0) return RunKda();
+    return spec_.mamba.heads > 0 ? RunMamba() : RunDelta();
+  }
   if (spec_.is_latent()) {
     SHARD_CHECK(ProjectLatent());
   } else {

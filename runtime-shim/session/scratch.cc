@@ -79,28 +79,34 @@ uint64_t Widest(const ModelSpec& spec, uint32_t LayerSpec::*heads, uint32_t Laye
   return widest;
 }
 
-// What goes into a recurrence, and what comes out of it. The results of a delta net's smaller
+// What goes into a recurrence, and what comes out of it; with KDA one projection at a time. The
+// results of a delta net's smaller
 // projections use the second rows too; beta and alpha may be in one row (DeltaWeights).
 uint64_t RecurrentIn(const ModelSpec& spec) {
-  return std::max(spec.delta.channels(), spec.mamba.projected());
+  return std::max({spec.delta.channels(), spec.mamba.projected(), spec.kda.values()});
 }
 uint64_t RecurrentOut(const ModelSpec& spec) {
-  return std::max({spec.delta.values(), 2 * spec.delta.value_heads, spec.mamba.inner()});
+  return std::max(
+      {spec.delta.values(), 2 * spec.delta.value_heads, spec.mamba.inner(), spec.kda.values()});
 }
 
 void AddAttention(const DeviceModel& model, uint32_t batch, Scratch& scratch, Allocation& all) {
   const ModelSpec& spec = model.spec();
   const uint64_t heads = spec.heads;
+  const std::vector<LayerWeights>& layers = model.trunk().layers;
+  const bool gates = std::any_of(layers.begin(), layers.end(), [](const LayerWeights& layer) {
+    return static_cast<bool>(layer.attention.head_gate);
+  });
+  all.Add(scratch.head_gates, batch, gates || !spec.is_latent() ? heads : 0);
+  all.Add(scratch.recurrent_in, batch, RecurrentIn(spec));
+  all.Add(scratch.recurrent_out, batch, RecurrentOut(spec));
   if (!spec.is_latent()) {
     all.Add(scratch.queries, batch, Widest(spec, &LayerSpec::heads, &LayerSpec::key_width));
     all.Add(scratch.attended, batch, Widest(spec, &LayerSpec::heads, &LayerSpec::value_width));
-    all.Add(scratch.head_gates, batch, heads);
     if (spec.gated_queries) {
       all.Add(scratch.query_wide, batch, 2 * heads * spec.key_width);
       all.Add(scratch.gates, batch, heads * spec.key_width);
     }
-    all.Add(scratch.recurrent_in, batch, RecurrentIn(spec));
-    all.Add(scratch.recurrent_out, batch, RecurrentOut(spec));
     return;
   }
   uint64_t low = 0;
@@ -190,9 +196,10 @@ RowBytes BytesOfRow(const DeviceModel& model) {
   const uint64_t experts = uint64_t{MostChosen(model.spec())} *
                            (model.spec().width + model.widest_expert()) * sizeof(float);
   // On the host: what goes into a recurrence, which is read back whole, a delta net's gates and
-  // strengths, and what comes out (forward_delta.cc, forward_mamba.cc).
-  const uint64_t read =
-      model.spec().is_latent() ? 0 : RecurrentIn(model.spec()) + 3 * RecurrentOut(model.spec());
+  // strengths, and what comes out (forward_delta.cc, forward_mamba.cc); with KDA the results of six
+  // projections (forward_kda.cc).
+  const uint64_t results = model.spec().kda.heads > 0 ? 6 : 3;
+  const uint64_t read = RecurrentIn(model.spec()) + results * RecurrentOut(model.spec());
   return {row.bytes() - logits + experts + read * sizeof(float), position.bytes(),
           StateBytes(model.spec())};
 }

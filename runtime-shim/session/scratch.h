@@ -34,7 +34,7 @@ struct Scratch {
   Rows gates;       // of gated queries: heads * key width
   Rows head_gates;  // heads
   // Inputs and outputs of a recurrence: a delta net's channels and values, Mamba's projection and
-  // inner width.
+  // inner width, the values of KDA.
   Rows recurrent_in, recurrent_out;
   Rows latent_out;             // latent attention: heads * rank
   Rows gate, up;               // the width of the widest MLP

@@ -23,7 +23,7 @@ struct RefusedLayout {
   const char* message;  // part of the error
 };
 constexpr RefusedLayout kRefusedLayouts[] = {
-    {"deepseek-v4", "found a table that gives tokens fixed experts"},
+    {"deepseek-v4", "as many eligible experts in layer 1 as in layer 0"},
 };
 
 std::vector<std::string> LayoutsWithNodes() {

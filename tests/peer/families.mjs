@@ -6,13 +6,14 @@ import {goldenCheckpoint, workDirectory} from './tool.mjs';
 
 const families = [
   'deepseek-v3', 'glm-4.5', 'gpt-oss', 'kimi-k2.5', 'llama-4', 'qwen2-moe', 'qwen3.5-moe',
+  'ling-3', 'mistral-4', 'kimi-k3',
 ];
 const found = families.map(goldenCheckpoint);
 if (found.includes(null)) skip('no golden/convert beside this checkout; set MOEPACK_SHARED');
 
 for (const [i, source] of found.entries()) {
-  // The experts of gpt-oss are already quantized.
-  const words = families[i] === 'gpt-oss' ? ['--allow-requantize'] : [];
+  // The experts of these are already quantized.
+  const words = ['gpt-oss', 'kimi-k3'].includes(families[i]) ? ['--allow-requantize'] : [];
   const work = workDirectory(`family-${families[i]}`);
   await checkFamily({source, work, words, recipe: 'Q4_K_M', prompt: 'Once upon a time'});
 }

@@ -28,11 +28,13 @@ for (const layout of makeFixtures('--list').trim().split('\n')) {
     continue;
   }
   const prompt = '"To_be,or_not';  // there are no other tokens
-  await checkFamily({source, work: join(work, `${layout}-out`), recipe: 'BF16', prompt});
+  // Layers that route by the token's id stay whole, but llama.cpp has one number of experts.
+  const split = layout !== 'deepseek-v4';
+  await checkFamily({source, work: join(work, `${layout}-out`), recipe: 'BF16', prompt, split});
 }
 
 await check('two layouts of families with a converter are refused', () => {
-  assert.deepEqual(refused, ['qwen3-moe-mlx', 'step-3.7']);
+  assert.deepEqual(refused, ['mistral4-mlx', 'qwen3-moe-mlx', 'step-3.7']);
 });
 
 finish();

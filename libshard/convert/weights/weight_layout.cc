@@ -130,12 +130,13 @@ bool IsVector(const Weight& weight, const WeightLayout& layout) {
 }
 
 bool IsColumn(ValueRule rule) {
-  return rule == ValueRule::kColumn || rule == ValueRule::kMinusExpColumn;
+  return rule == ValueRule::kColumn || rule == ValueRule::kMinusExpColumn ||
+         rule == ValueRule::kExpColumn;
 }
 
 bool KeepsRows(ValueRule rule) {
   return rule == ValueRule::kNone || rule == ValueRule::kSqueeze || rule == ValueRule::kFlatten ||
-         rule == ValueRule::kColumn || rule == ValueRule::kByGroup;
+         rule == ValueRule::kColumn || rule == ValueRule::kByGroup || rule == ValueRule::kExpertIds;
 }
 
 // Whether the tensor consists of byte ranges of files. Single values of packed vectors would need
@@ -274,6 +275,11 @@ Result<Matrices> MlaKeys(const Matrices& m, const HeadShape& shape) {
                   shape.mla_key_size};
 }
 
+ValueChange ChangeOf(ValueRule rule) {
+  if (rule == ValueRule::kPlusOne) return ValueChange::kPlusOne;
+  return rule == ValueRule::kExpColumn ? ValueChange::kExp : ValueChange::kMinusExp;
+}
+
 Result<Matrices> Applied(const WeightSource& source, Matrices m, const WeightLayout& layout) {
   switch (layout.rule) {
     case ValueRule::kNone:
@@ -281,14 +287,15 @@ Result<Matrices> Applied(const WeightSource& source, Matrices m, const WeightLay
     case ValueRule::kFlatten:
     case ValueRule::kColumn:
     case ValueRule::kByGroup:
+    case ValueRule::kFactor:
+    case ValueRule::kExpertIds:
       return m;
     case ValueRule::kPlusOne:
     case ValueRule::kMinusExp:
     case ValueRule::kMinusExpColumn:
+    case ValueRule::kExpColumn:
       m.plain = nullptr;
-      m.reader =
-          ChangedValues(m.reader, layout.rule == ValueRule::kPlusOne ? ValueChange::kPlusOne
-                                                                     : ValueChange::kMinusExp);
+      m.reader = ChangedValues(m.reader, ChangeOf(layout.rule));
       return m;
     case ValueRule::kTiledColumns: {
       const RowLayout columns{RowOrder::kTiledHeads, layout.rows.shape};
@@ -337,6 +344,33 @@ Status LayOutRanges(const WeightSource& source, const std::vector<Weight>& weigh
   auto shape = TargetShape(layout, std::move(out.shape));
   if (!shape) return std::move(shape).error().Within(source.Where(*weights[0].main));
   out.shape = *std::move(shape);
+  return Ok();
+}
+
+// The product of two vectors; either may be a matrix of one row.
+Status LayOutProduct(const WeightSource& source, const std::vector<Weight>& weights,
+                     const WeightLayout& layout, GgufTensor& out) {
+  if (weights.size() != 2) {
+    return Error{Code::kCorrupt,
+                 Cat(source.Where(*weights[0].main), ": expected one of two factors ",
+                     "of a vector, found no other")};
+  }
+  std::vector<RowReaderPtr> factors;
+  for (const Weight& weight : weights) {
+    auto made = MatricesFor(source, weight, layout);
+    if (made && made->rows == 1 && (factors.empty() || made->width == factors[0]->row_values())) {
+      factors.push_back(made->reader);
+      continue;
+    }
+    if (!made) return std::move(made).error().Within(source.Where(*weight.main));
+    const std::string width =
+        factors.empty() ? "values" : Plural(factors[0]->row_values(), "value");
+    return WrongShape(Cat("one row of ", width), weight.shape).Within(source.Where(*weight.main));
+  }
+  out.shape = {factors[0]->row_values()};
+  out.stored = quant::FindFormat("f32");
+  out.reader = MultipliedRows(std::move(factors[0]), std::move(factors[1]));
+  out.rows.push_back({0, 1, OrderOf(layout.index, 0)});
   return Ok();
 }
 
@@ -394,6 +428,7 @@ const quant::Format* StoredType(const std::vector<Weight>& weights) {
 
 Status LayOutWeights(const WeightSource& source, const std::vector<Weight>& weights,
                      const WeightLayout& layout, GgufTensor& out) {
+  if (layout.rule == ValueRule::kFactor) return LayOutProduct(source, weights, layout, out);
   SHARD_CHECK(CheckAlike(source, weights));
   const Weight& first = weights[0];
   out.stored = StoredType(weights);

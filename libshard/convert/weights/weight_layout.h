@@ -32,8 +32,9 @@ struct WeightLayout {
 
 // Sets shape, experts, stored, sources and reader of `out`. Rows that are stored as such in the
 // files, in whatever order, become source ranges; everything else gets a reader. REQUIRES: at least
-// one weight, and exactly one unless stacked. kCorrupt for shapes that the order or rule does not
-// fit, kUnsupported for experts that differ in shape, or in the type of plain numbers.
+// one weight, and exactly one unless stacked or a product (kFactor). kCorrupt for shapes that the
+// order or rule does not fit, kUnsupported for experts that differ in shape, or in the type of plain
+// numbers.
 Status LayOutWeights(const WeightSource& source, const std::vector<Weight>& weights,
                      const WeightLayout& layout, GgufTensor& out);
 

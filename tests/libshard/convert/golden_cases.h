@@ -13,9 +13,10 @@ namespace moepack::golden {
 struct ConvertedCase {
   const char* family;
   const char* listing = "expected.gguf.json";
-  const char* type = "bf16";  // of everything that is not F32 whatever the type
-  bool mtp = true;            // false: --no-mtp
-  const char* warning = "";   // part of the only one
+  // Of everything that is not F32 whatever the type; "": what conversion gives without a recipe.
+  const char* type = "bf16";
+  bool mtp = true;           // false: --no-mtp
+  const char* warning = "";  // part of the only one
   // tokenizer.ggml.pre, where the listing's was set by hand: the vocabulary is too small for the
   // family's own.
   const char* pre = "";
@@ -49,6 +50,18 @@ inline constexpr ConvertedCase kConverted[] = {
     {.family = "glm-4.5", .listing = kNoMtpListing, .mtp = false},
     {.family = "llama-4", .warning = "left out 22 vision tensors"},
     {.family = "mixtral"},
+    {.family = "ling-3", .pre = "bailingmoe2"},
+    {.family = "ling-3", .listing = kNoMtpListing, .mtp = false, .pre = "bailingmoe2"},
+    {.family = "mistral-4", .warning = "left out 15 vision tensors", .pre = "tekken"},
+    {.family = "deepseek-v4",
+     .type = "",
+     .warning = "of blocks for multi-token prediction",
+     .pre = "deepseek-v3",
+     .without = "tokenizer.chat_template"},
+    {.family = "kimi-k3",
+     .warning = "left out 5 vision tensors",
+     .pre = "kimi-k2",
+     .without = "tokenizer.chat_template"},
 };
 
 // Made by llama-quantize from the converter's output, listed with the keys that changed.

@@ -21,6 +21,7 @@ using testing::IsEmpty;
 
 // Sets the types as `quantize --recipe` BF16, F32 or Q8_0 does: MXFP4 is kept.
 void UseType(const char* type, GgufModel& model) {
+  if (*type == '\0') return;
   for (GgufTensor& tensor : model.tensors) {
     if (!tensor.fixed && tensor.stored->name != "mxfp4") tensor.type = quant::FindFormat(type);
   }

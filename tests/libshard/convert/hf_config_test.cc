@@ -102,6 +102,17 @@ TEST(HfConfig, BothLayoutsOfRopeParametersReadTheSame) {
   EXPECT_FALSE(ParsedConfig(R"({"factor": 3})").Rope()->Has({"factor"})) << "not a rope parameter";
 }
 
+TEST(HfConfig, GivesAnInnerObjectAlone) {
+  const HfConfig config =
+      ParsedConfig(R"({"heads": 3, "width": 5, "inner": {"heads": 2}, "text": "a"})");
+  const HfConfig inner = config.Within("inner").value();
+  EXPECT_EQ(inner.U32({"heads"}).value(), 2u);
+  EXPECT_EQ(inner.Find({"heads"})->path, "inner.heads");
+  EXPECT_FALSE(inner.Has({"width"}));
+  EXPECT_THAT(HfConfigErrorOf(config.Within("text")), HasSubstr("text: expected an object"));
+  EXPECT_THAT(HfConfigErrorOf(config.Within("none")), HasSubstr("none"));
+}
+
 TEST(HfConfig, RefusesRopeParametersByKindOfLayer) {
   const auto rope = ParsedConfig(R"({"rope_parameters": {"full_attention": {}}})").Rope();
   ASSERT_FALSE(rope);

@@ -53,16 +53,17 @@ TEST_P(ConvertedLayout, HasOptionalTensorsOnlyForArchitecturesThatReadThem) {
   const bool hybrid = gguf_.architecture() == "qwen3next" || gguf_.architecture() == "qwen35moe";
   const bool mamba = gguf_.architecture() == "nemotron_h_moe";
   const bool joined = gguf_.architecture() == "bailingmoe2";
+  const bool delta = gguf_.architecture() == "bailingmoe3" || gguf_.architecture() == "kimi-k3";
   for (const std::string& name : Names()) {
     const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
     EXPECT_LE(name.size(), 63u) << name;
-    EXPECT_FALSE(has("gate_up_exps")) << name;
+    EXPECT_TRUE(gguf_.architecture() == "mistral4" || !has("gate_up_exps")) << name;
     EXPECT_FALSE(has("attn_kv_b.")) << name;
     const bool scales = gguf_.architecture() == "gemma4";
     EXPECT_TRUE(scales || !name.ends_with(".scale")) << name;
     EXPECT_FALSE(name.ends_with(".input_scale")) << name;
     EXPECT_TRUE(hybrid || joined || !has("attn_qkv")) << name;
-    EXPECT_TRUE(hybrid || mamba || !has("ssm_")) << name;
+    EXPECT_TRUE(hybrid || mamba || delta || !has("ssm_")) << name;
   }
 }
 
@@ -80,12 +81,14 @@ bool IsF32(const GgufTensor& tensor) {
   const auto ends = [&](const char* end) { return name.ends_with(end); };
   return tensor.shape.size() <= 1 || ends("_norm.weight") || ends("ffn_gate_inp.weight") ||
          ends("ffn_gate_inp_shexp.weight") || ends("ssm_conv1d.weight") ||
-         ends("indexer.proj.weight") || !ends(".weight");
+         ends("ssm_conv1d_q.weight") || ends("ssm_conv1d_k.weight") ||
+         ends("ssm_conv1d_v.weight") || ends("indexer.proj.weight") || !ends(".weight");
 }
 
 TEST_P(ConvertedLayout, KeepsInF32WhatTheRuntimeComputesInF32) {
+  const bool own_types = gguf_.architecture() == "deepseek4";  // of matrices
   for (const GgufTensor& tensor : gguf_.tensors) {
-    EXPECT_EQ(tensor.fixed, IsF32(tensor)) << tensor.name;
+    EXPECT_EQ(tensor.fixed, own_types ? tensor.shape.size() <= 1 : IsF32(tensor)) << tensor.name;
     EXPECT_TRUE(!tensor.fixed || tensor.type->name == "f32") << tensor.name;
   }
 }
@@ -106,7 +109,7 @@ TEST_P(ConvertedLayout, StacksExpertsInAscendingOrder) {
     EXPECT_TRUE(std::is_sorted(tensor.rows.begin(), tensor.rows.end(), before)) << tensor.name;
   }
   // Router, gate, up and down in every layer with experts in the GGUF.
-  EXPECT_GE(stacked, 4u);
+  EXPECT_GE(stacked, gguf_.architecture() == "mistral4" ? 3u : 4u);
   EXPECT_EQ(Find("expert_count")->AsUint(), experts);
 }
 
@@ -147,6 +150,9 @@ TEST_P(ConvertedLayout, GivesEveryRowOfTheEmbeddingOneToken) {
 }
 
 const std::set<std::string_view> kFloats = {
+    "activation.situ_beta",
+    "activation.situ_linear_beta",
+    "attention.compress_rope_freq_base",
     "attention.layer_norm_epsilon",
     "attention.layer_norm_rms_epsilon",
     "attention.scale",
@@ -154,6 +160,8 @@ const std::set<std::string_view> kFloats = {
     "embedding_scale",
     "expert_weights_scale",
     "final_logit_softcapping",
+    "hyper_connection.epsilon",
+    "kda.gate_lower_bound",
     "logit_scale",
     "residual_scale",
     "rope.freq_base",
@@ -165,12 +173,14 @@ const std::set<std::string_view> kFloats = {
     "rope.scaling.yarn_log_multiplier",
 };
 const std::map<std::string_view, GgufType> kOthers = {
+    {"attention.compress_ratios", GgufType::kArray},
     {"attention.head_count", GgufType::kArray},
     {"attention.head_count_kv", GgufType::kArray},
     {"attention.recurrent_layers", GgufType::kArray},
     {"attention.sliding_window_pattern", GgufType::kArray},
     {"rope.dimension_sections", GgufType::kArray},
     {"rope.scaling.type", GgufType::kString},
+    {"kda.safe_gate", GgufType::kBool},
     {"expert_weights_norm", GgufType::kBool},
     {"feed_forward_length", GgufType::kArray},
     {"rope.scaling.finetuned", GgufType::kBool},
@@ -277,6 +287,32 @@ const Requirement kRequirements[] = {
      {"output.weight", "blk.0.attn_qkv.weight", "blk.3.layer_output_norm.weight",
       "blk.3.nextn.eh_proj.weight"},
      {}},
+    {"bailingmoe3",
+     {"expert_gating_func", "expert_feed_forward_length", "expert_shared_count", "kda.head_dim",
+      "ssm.conv_kernel", "kda.gate_lower_bound", "attention.kv_lora_rank", "rope.dimension_count",
+      "nextn_predict_layers"},
+     {"output.weight", "blk.0.ssm_a", "blk.0.ssm_f_a.weight", "blk.3.attn_k_b.weight",
+      "blk.3.attn_gate.weight", "blk.4.layer_output_norm.weight", "blk.4.nextn.eh_proj.weight"},
+     {}},
+    {"kimi-k3",
+     {"expert_gating_func", "expert_feed_forward_length", "expert_latent_length", "kda.head_dim",
+      "activation.situ_beta", "activation.situ_linear_beta", "attn_res.block_size",
+      "attention.kv_lora_rank", "kda.gate_lower_bound"},
+     {"output.weight", "output_res_score.weight", "blk.0.ssm_a", "blk.0.ssm_g.weight",
+      "blk.1.ffn_routed_down.weight", "blk.3.attn_gate.weight", "blk.3.ffn_res_score.weight"},
+     {"rope.freq_base", "kda.safe_gate"}},
+    {"deepseek4",
+     {"expert_gating_func", "expert_feed_forward_length", "attention.compress_ratios",
+      "attention.compress_rope_freq_base", "attention.output_group_count", "hash_layer_count",
+      "hyper_connection.count", "embedding_length_out", "swiglu_clamp_exp"},
+     {"blk.0.ffn_gate_tid2eid.weight", "blk.1.exp_probs_b.bias", "blk.1.indexer.proj.weight",
+      "blk.2.attn_compressor_ape.weight", "output_hc_fn.weight"},
+     {"feed_forward_length", "nextn_predict_layers"}},
+    {"mistral4",
+     {"attention.q_lora_rank", "attention.kv_lora_rank", "attention.key_length_mla",
+      "expert_shared_count", "expert_feed_forward_length", "rope.scaling.yarn_log_multiplier"},
+     {"blk.0.attn_k_b.weight", "blk.0.ffn_gate_up_exps.weight"},
+     {"expert_gating_func", "attention.temperature_length"}},
     {"mimo2",
      {"attention.sliding_window", "attention.sliding_window_pattern", "rope.freq_base_swa",
       "attention.value_scale", "expert_feed_forward_length"},

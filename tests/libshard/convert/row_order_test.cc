@@ -120,6 +120,15 @@ TEST(AppendRows, ReordersRowsByRangesThatAscendInOrder) {
                                   SourceRange{3, 1010, 10, 72}, SourceRange{3, 1030, 10, 73}));
 }
 
+TEST(AppendRows, TakesOneEntryPerHeadOfALongerVector) {
+  std::vector<SourceRange> ranges;
+  const RowPlacement placement{{RowOrder::kFirstOfHeads, {.heads = 3}}, false, 0};
+  EXPECT_THAT(*AppendRows("t", RowOrderEntry({4}), placement, ranges), ElementsAre(3));
+  EXPECT_THAT(ranges, ElementsAre(SourceRange{3, 1000, 6, 0}));
+  EXPECT_THAT(AppendRows("t", RowOrderEntry({2}), placement, ranges).error().message,
+              HasSubstr("expected at least 3, one per head, found 2"));
+}
+
 TEST(AppendRows, ReordersTheEntriesOfABias) {
   std::vector<SourceRange> ranges;
   const auto shape =

@@ -170,6 +170,14 @@ TEST_F(RowReaders, ChangesValues) {
   EXPECT_THAT(Values(*ChangedValues(Matrix(1, 3), ValueChange::kPlusOne)), ElementsAre(1, 2, 3));
   EXPECT_THAT(Values(*ChangedValues(Matrix(1, 2), ValueChange::kMinusExp)),
               ElementsAre(-1, static_cast<float>(-std::exp(1.0))));
+  EXPECT_THAT(Values(*ChangedValues(Matrix(1, 2), ValueChange::kExp)),
+              ElementsAre(1, static_cast<float>(std::exp(1.0))));
+}
+
+TEST_F(RowReaders, MultipliesTwoReaders) {
+  const auto product =
+      MultipliedRows(Matrix(2, 3), ChangedValues(Matrix(2, 3), ValueChange::kPlusOne));
+  EXPECT_THAT(Values(*product), ElementsAre(0, 2, 6, 12, 20, 30));
 }
 
 TEST_F(RowReaders, DescribesEverythingThatAffectsTheRows) {
@@ -182,6 +190,10 @@ TEST_F(RowReaders, DescribesEverythingThatAffectsTheRows) {
             TransposedRows(base, {0, 4, 0, 1})->Describe());
   EXPECT_NE(ChangedValues(base, ValueChange::kPlusOne)->Describe(),
             ChangedValues(base, ValueChange::kMinusExp)->Describe());
+  EXPECT_NE(ChangedValues(base, ValueChange::kExp)->Describe(),
+            ChangedValues(base, ValueChange::kMinusExp)->Describe());
+  EXPECT_NE(MultipliedRows(base, Matrix(4, 2, 1))->Describe(),
+            MultipliedRows(base, base)->Describe());
   EXPECT_NE(StackedRows({base, base})->Describe(), StackedRows({base})->Describe());
 }
 

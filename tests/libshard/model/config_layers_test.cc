@@ -169,6 +169,26 @@ TEST(LayerKind, FollowsTheIntervalWhereNoListNamesIt) {
               ElementsAre(kFull, kLinear));
 }
 
+TEST(LayerKind, TheLastLayerOfAGroupHasFullAttentionAndSoHaveThoseAfterTheLastWholeGroup) {
+  EXPECT_THAT(KindsOf(R"({"layer_group_size": 3})"), ElementsAre(kLinear, kLinear, kFull, kFull));
+  EXPECT_THAT(KindsOf(R"({"layer_group_size": 2})"), ElementsAre(kLinear, kFull, kLinear, kFull));
+  EXPECT_EQ(ReadKindsOf(R"({"layer_group_size": 2})").layers[0].words, "linear_attention");
+}
+
+TEST(LayerKind, TwoListsOfNumbersFromOneNameEachLayerOnce) {
+  EXPECT_THAT(KindsOf(R"({"linear_attn_config": {"full_attn_layers": [2, 3],
+                                                 "kda_layers": [1, 4]}})"),
+              ElementsAre(kLinear, kFull, kFull, kLinear));
+  ConfigFaults faults;
+  const char* const text = R"({"linear_attn_config": {"full_attn_layers": [2, 0],
+                                                      "kda_layers": [1, 2, 5]}})";
+  ASSERT_TRUE(ReadLayerKinds(*HfConfig::Parse("config.json", text), {4, 0}, faults));
+  const std::string expected = "numbers from 1 to 4, each in one list";
+  EXPECT_THAT(faults, ElementsAre(ConfigFault{"linear_attn_config.full_attn_layers", expected, "0"},
+                                  ConfigFault{"linear_attn_config.kda_layers", expected, "2 twice"},
+                                  ConfigFault{"linear_attn_config.kda_layers", expected, "5"}));
+}
+
 TEST(LayerKind, OneLayerOfAPeriodHasAttention) {
   EXPECT_THAT(KindsOf(R"({"attn_layer_period": 3, "attn_layer_offset": 1})"),
               ElementsAre(kMamba, kFull, kMamba, kMamba));

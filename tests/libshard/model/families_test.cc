@@ -84,6 +84,14 @@ deepseek-ocr
   trunk vision - - - model.qwen2_model.model.model.layers.3.mlp.up_proj.weight
   trunk vision - - - model.vision_model.transformer.layers.3.mlp.fc1.weight
   trunk vision - - - model.view_seperator
+bailing-moe-v3
+  trunk embedding - - - model.word_embeddings.weight
+  trunk attention 2 - - model.layers.2.attention.A_log
+  trunk attention 3 - - model.layers.3.attention.kv_b_proj.weight
+  expert down 3 255 - model.layers.3.mlp.experts.255.down_proj.weight
+  router selection_bias 3 - 0 model.layers.3.mlp.gate.expert_bias
+  trunk mtp 100 - - model.layers.100.eh_proj.weight
+  trunk norm 100 - - model.layers.100.final_layernorm.weight
 deepseek-v4
   expert gate 3 255 - layers.3.ffn.experts.255.w1.scale
   router router 3 - 0 layers.3.ffn.gate.weight
@@ -94,6 +102,13 @@ deepseek-v4
   trunk residual 3 - - layers.3.hc_attn_base
   expert up 100 1 - mtp.0.ffn.experts.1.w3.weight
   trunk mtp 100 - - mtp.0.e_proj.weight
+kimi-k3
+  expert gate 1 895 - language_model.model.layers.1.block_sparse_moe.experts.895.w1.weight_packed
+  router router 1 - 0 language_model.model.layers.1.block_sparse_moe.gate.weight
+  trunk latent 1 - - language_model.model.layers.1.block_sparse_moe.routed_expert_up_proj.weight
+  trunk attention 0 - - language_model.model.layers.0.self_attn.A_log
+  trunk residual 0 - - language_model.model.layers.0.mlp_res_proj.weight
+  trunk vision - - - vision_tower.patch_embed.proj.weight
 kimi-k2.5
   expert up 1 383 - language_model.model.layers.1.mlp.experts.383.up_proj.weight_packed
   expert up 1 383 - language_model.model.layers.1.mlp.experts.383.up_proj.weight_shape

@@ -236,6 +236,27 @@ TEST_F(PlanWarningsTest, WarnsOfHashRoutingTables) {
   EXPECT_THAT(WarningsOf(model, Groups(2)), Contains(HasSubstr("hash routing: 1 tables")));
 }
 
+TEST_F(PlanWarningsTest, SaysThatLayersWithHashRoutingStayWhole) {
+  TensorRule table;
+  table.part = Part::kRouter;
+  table.holds_expert_ids = true;
+  ModelTensor first;
+  first.layer = 0;
+  const MoeModel model =
+      ModelForTest().Layers(2, 32, 2).Tensor(table, first, "I64", {100, 2}).Build();
+  const auto plan = MakePlan(model, Groups(2));
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_TRUE(IsWhole(*plan, 0));
+  EXPECT_FALSE(IsWhole(*plan, 1));
+  EXPECT_EQ(Eligible(*plan, 1, 0).size(), 32u);
+  EXPECT_EQ(Eligible(*plan, 1, 1).size(), 16u);
+  EXPECT_FALSE(plan->uniform);
+  EXPECT_TRUE(CheckPlan("plan", *plan));
+  EXPECT_THAT(WarningsOf(model, Groups(2)),
+              Contains(HasSubstr("in 1 layer, which every group therefore holds whole")));
+  EXPECT_TRUE(MakePlan(model, Groups(1))->uniform);
+}
+
 }  // namespace
 
 }  // namespace moepack

@@ -70,8 +70,19 @@ TEST_F(NodePartsTest, GroupsMayDifferInSize) {
   EXPECT_EQ(large->expert_count, 4u);
 }
 
-TEST_F(NodePartsTest, AHashRoutingTableIsUnsupported) {
+TEST_F(NodePartsTest, ALayerThatRoutesByTheTokensIdHasMoreExpertsThanAModelCanSay) {
   Split("deepseek-v4");
+  const Error error = Refusal();
+  EXPECT_EQ(error.code, Code::kUnsupported);
+  EXPECT_THAT(error.message, HasSubstr("as many eligible experts in layer 1 as in layer 0 (6)"));
+  EXPECT_THAT(error.hint, HasSubstr("those that route by the token's id"));
+}
+
+TEST_F(NodePartsTest, AHashRoutingTableIsUnsupportedWhereItsExpertsAreNotAllThere) {
+  Split("deepseek-v4");
+  EditManifest([](Manifest& manifest) {
+    for (GroupPlan& group : manifest.plan.groups) group.fill.erase(0);
+  });
   const Error error = Refusal();
   EXPECT_EQ(error.code, Code::kUnsupported);
   EXPECT_THAT(error.message, HasSubstr("tid2eid"));

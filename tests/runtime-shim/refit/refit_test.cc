@@ -52,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(Every, RefitOfFamily,
                                          "phimoe", "dots1", "ernie4_5-moe", "hunyuan-moe",
                                          "bailingmoe", "bailingmoe2", "qwen3next", "qwen35moe",
                                          "mimo2", "deepseek32", "glm-dsa", "gemma4",
-                                         "nemotron_h_moe"),
+                                         "nemotron_h_moe", "mistral4", "bailingmoe3"),
                          [](const auto& family) {
                            std::string name = family.param;
                            std::erase(name, '-');

@@ -35,7 +35,7 @@ class Builder {
     weights_->path = "tiny";
     weights_->metadata.Set("general.architecture", GgufValue::String(architecture));
     sparse_ = Is("deepseek32") || Is("glm-dsa");
-    latent_ = Is("deepseek2") || sparse_;
+    latent_ = Is("deepseek2") || Is("mistral4") || Is("bailingmoe3") || sparse_;
     hybrid_ = Is("qwen3next") || Is("qwen35moe");
   }
 
@@ -56,6 +56,8 @@ class Builder {
       // The second layer of the hybrids has attention.
       if (hybrid_ && layer == 0)
         Delta();
+      else if (Is("bailingmoe3") && layer == 0)
+        Kda();
       else
         latent_ ? Latent() : Heads();
       const bool post = Is("glm4moe") || Is("gpt-oss") || hybrid_;
@@ -122,14 +124,15 @@ class Builder {
     if (Is("granitemoe")) Key("logit_scale", GgufValue::F32(2));
     if (Is("granitemoe")) Key("residual_scale", GgufValue::F32(0.5f));
     if (Is("gpt-oss")) Key("attention.sliding_window", GgufValue::U32(3));
-    const bool gating =
-        Is("minimax-m2") || Is("dots1") || Is("bailingmoe2") || Is("step35") || latent_;
+    const bool gating = Is("minimax-m2") || Is("dots1") || Is("bailingmoe2") || Is("step35") ||
+                        (latent_ && !Is("mistral4"));
     if (gating) Key("expert_gating_func", GgufValue::U32(2));
     if (hybrid_) HybridKeys();
     if (Is("mimo2")) MimoKeys();
     if (Is("step35")) StepKeys();
     if (Is("nemotron_h_moe")) NemotronKeys();
     if (Is("gemma4")) GemmaKeys();
+    if (Is("bailingmoe3")) KdaKeys();
     if (sparse_) Key("attention.indexer.top_k", GgufValue::U32(64));
     if (Is("glm4moe") || latent_) Key("expert_weights_norm", GgufValue::Bool(true));
     if (!latent_) return;
@@ -147,6 +150,16 @@ class Builder {
     Key("ssm.inner_size", GgufValue::U32(kHeads * kDeltaWidth));
     Key("full_attention_interval", GgufValue::U32(2));
     Key("rope.dimension_count", GgufValue::U32(4));
+  }
+
+  // The first layer has Kimi delta attention, the second latent attention; both have limits.
+  void KdaKeys() {
+    Key("attention.head_count_kv", GgufValue::I32s(std::vector<int32_t>{0, 1}));
+    Key("ssm.conv_kernel", GgufValue::U32(4));
+    Key("kda.head_dim", GgufValue::U32(kDeltaWidth));
+    Key("kda.gate_lower_bound", GgufValue::F32(-5));
+    Key("swiglu_clamp_exp", GgufValue::F32s(std::vector<float>{0, 0.3f}));
+    Key("swiglu_clamp_shexp", GgufValue::F32s(std::vector<float>{0.2f, 0}));
   }
 
   // The second layer has a window of two and half of the key heads.
@@ -271,6 +284,21 @@ class Builder {
     Own("ssm_out.weight", {kWidth, values});
   }
 
+  void Kda() {
+    const uint64_t values = kHeads * kDeltaWidth;
+    for (const char* part : {"q", "k", "v"}) {
+      Own(std::string("attn_") + part + ".weight", {values, kWidth});
+      Own(std::string("ssm_conv1d_") + part + ".weight", {values, 1, 4});
+    }
+    Own("ssm_f_a.weight", {values, kWidth});
+    Own("ssm_g_a.weight", {values, kWidth});
+    Own("ssm_beta.weight", {kHeads, kWidth});
+    Own("ssm_dt.bias", {values});
+    Trunk(prefix_ + "ssm_a", {kHeads, 1}, 0.5f, 1);
+    Norm("ssm_norm", kDeltaWidth);
+    Own("attn_output.weight", {kWidth, values});
+  }
+
   void Latent() {
     Own("attn_q_a.weight", {kQueryRank, kWidth});
     Norm("attn_q_a_norm", kQueryRank);
@@ -281,6 +309,7 @@ class Builder {
     Own("attn_v_b.weight", {kHeads, kValueWidth, kRank});
     Own("attn_output.weight", {kWidth, kHeads * kValueWidth});
     if (sparse_) Own("indexer.attn_k.weight", {kRotated, kWidth});
+    if (Is("bailingmoe3")) Own("attn_gate.weight", {kHeads, kWidth});
   }
 
   void Shared() {
@@ -310,8 +339,11 @@ class Builder {
       if (ungated && kind[0] == 'g') continue;
       const bool down = kind[0] == 'd';
       const uint64_t width = ungated ? kRank : kWidth;
-      const uint64_t rows = down ? width : kInner, columns = down ? kInner : width;
-      const std::string name = prefix_ + "ffn_" + kind + "_exps.";
+      const bool fused = Is("mistral4");  // gate and up are one tensor
+      if (fused && kind[0] == 'u') continue;
+      const uint64_t inner = fused && !down ? 2 * kInner : kInner;
+      const uint64_t rows = down ? width : inner, columns = down ? kInner : width;
+      const std::string name = prefix_ + "ffn_" + kind + (fused && !down ? "_up_exps." : "_exps.");
       set_.tensors.push_back(Make(name + "weight", {kExperts, rows, columns}, 0.4f, 0));
       if (Is("gpt-oss")) set_.tensors.push_back(Make(name + "bias", {kExperts, rows}, 0.2f, 0));
     }
