@@ -237,11 +237,15 @@ class Conversion {
     ArchKeys keys(family_.architecture, out_.metadata);
     const RoutingToWrite routing = {model_.routing(), model_.config().routing};
     SHARD_CHECK(CheckWord(config_, fields::kActivation, family_.activations));
-    SHARD_CHECK(AddBaseKeys(config_, routing, shape_.layers + shape_.mtp_layers, keys));
+    SHARD_CHECK(
+        AddBaseKeys(config_, routing, shape_.layers + shape_.mtp_layers, keys, family_.own_keys));
     if (shape_.mtp_layers > 0) keys.U32("nextn_predict_layers", shape_.mtp_layers);
     if (family_.rope_tensors == nullptr)
       SHARD_CHECK(AddRopeKeys(config_, family_.rope, keys, out_.warnings));
     if (family_.keys != nullptr) SHARD_CHECK(family_.keys(config_, shape_, keys));
+    // There are no tensors yet where only config.json is asked for.
+    if (family_.tensor_keys != nullptr && !out_.tensors.empty())
+      SHARD_CHECK(family_.tensor_keys(model_, config_, out_.tensors, keys));
     AddWeightKeys(model_.routing(), keys);
     SHARD_CHECK(CheckGraphRouting(config_, model_.routing(), out_.metadata, out_.warnings));
     return CheckExpertCounts(config_, family_.architecture, out_.metadata);

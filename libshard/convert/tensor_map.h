@@ -29,6 +29,10 @@ struct TensorRow {
   // The part of the model in the GGUF, if it differs from that of the source: a router's per-expert
   // scales belong to the experts there.
   std::optional<Part> part = {};
+  bool f32 = false;  // F32 under every recipe, although it is a matrix
+  bool key = false;  // becomes a key (HfFamily::tensor_keys) and no tensor
+  // The target consists of the rows of several sources, of which this is number `piece`.
+  std::optional<uint32_t> piece = {};
 };
 
 struct TensorMapOptions {

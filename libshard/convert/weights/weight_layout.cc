@@ -326,12 +326,16 @@ Status LayOutRanges(const WeightSource& source, const std::vector<Weight>& weigh
   // Skip the check for rows that keep their order: they always fit, and there may be a hundred
   // thousand names.
   const bool fits = layout.rows.order == RowOrder::kAsIs;
+  uint64_t joined = 0;  // rows so far
   for (size_t i = 0; i < weights.size(); ++i) {
     const TensorEntry& entry = *weights[i].plain;
     const RowPlacement placement{layout.rows, layout.packed,
                                  OrderOf(layout.index, static_cast<uint32_t>(i))};
     const std::string where = fits ? "" : source.Where(entry);
     SHARD_TRY(out.shape, AppendRows(where, entry, placement, out.sources));
+    if (!layout.joined) continue;
+    out.shape[0] += joined;
+    joined = out.shape[0];
   }
   if (layout.packed) out.shape.erase(out.shape.begin());
   auto shape = TargetShape(layout, std::move(out.shape));
@@ -353,7 +357,11 @@ Status LayOutReader(const WeightSource& source, const std::vector<Weight>& weigh
     rows = made->rows;
     parts.push_back(made->reader);
   }
-  out.reader = layout.stacked ? StackedRows(std::move(parts)) : parts[0];
+  if (layout.joined) {
+    rows *= parts.size();
+    out.shape[0] = rows;
+  }
+  out.reader = layout.stacked || layout.joined ? StackedRows(std::move(parts)) : parts[0];
   const uint64_t ranges = std::max<uint64_t>(1, out.expert_count);
   for (uint64_t i = 0; i < ranges; ++i) {
     out.rows.push_back({i * rows, rows, OrderOf(layout.index, static_cast<uint32_t>(i))});
@@ -361,15 +369,26 @@ Status LayOutReader(const WeightSource& source, const std::vector<Weight>& weigh
   return Ok();
 }
 
-Status CheckAlike(const WeightSource& source, const std::vector<Weight>& weights) {
+// Pieces that are stored as rows may have different numbers of them.
+bool SameShape(const Weight& a, const Weight& b, bool joined) {
+  if (!joined || a.plain == nullptr || a.shape.size() != 2) return a.shape == b.shape;
+  return a.shape[1] == b.shape[1];
+}
+
+Status CheckAlike(const WeightSource& source, const std::vector<Weight>& weights,
+                  const WeightLayout& layout) {
   const Weight& first = weights[0];
+  if (layout.joined && first.shape.size() != 2) {
+    return WrongShape("two dimensions", first.shape).Within(source.Where(*first.main));
+  }
   for (const Weight& weight : weights) {
-    const bool alike = weight.shape == first.shape && weight.main->dtype == first.main->dtype;
+    const bool same = SameShape(weight, first, layout.joined);
+    const bool alike = same && weight.main->dtype == first.main->dtype;
     if (alike && (weight.plain == nullptr) == (first.plain == nullptr)) continue;
     return Error{Code::kUnsupported,
                  Cat(source.Where(*weight.main), ": expected ", first.main->dtype, " of shape ",
-                     FormatShape(first.shape), " as the first expert has, found ",
-                     weight.main->dtype, " of shape ", FormatShape(weight.shape))};
+                     FormatShape(first.shape), " as the first ", layout.joined ? "piece" : "expert",
+                     " has, found ", weight.main->dtype, " of shape ", FormatShape(weight.shape))};
   }
   return Ok();
 }
@@ -378,7 +397,7 @@ Status CheckAlike(const WeightSource& source, const std::vector<Weight>& weights
 
 Status LayOutWeights(const WeightSource& source, const std::vector<Weight>& weights,
                      const WeightLayout& layout, GgufTensor& out) {
-  SHARD_CHECK(CheckAlike(source, weights));
+  SHARD_CHECK(CheckAlike(source, weights, layout));
   const Weight& first = weights[0];
   out.stored = first.stored;
   out.expert_count = static_cast<uint32_t>(layout.stacked  ? weights.size()
