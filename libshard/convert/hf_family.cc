@@ -41,6 +41,7 @@ class Conversion {
     WarnOfTowers();
     if (!family_.keeps_mtp) WarnOfMtp();
     SHARD_CHECK(CheckLayers());
+    SHARD_CHECK(CheckExperts());
     SHARD_CHECK(CheckMtpExperts());
     SHARD_CHECK(AddGeneralKeys(*tree(), family_.architecture, Names(), out_.metadata));
     SHARD_CHECK(AddTensors());
@@ -157,6 +158,21 @@ class Conversion {
               family_.architecture, " has in every layer, found a dense one (mlp_only_layers, ",
               "decoder_sparse_step)"),
           kNoGgufHint};
+    }
+    return Ok();
+  }
+
+  // Layers that were pruned to different numbers of experts have no GGUF form.
+  Status CheckExperts() const {
+    const MoeLayer& first = model_.layers().front();
+    for (const MoeLayer& layer : model_.layers()) {
+      if (layer.mtp || layer.expert_count == first.expert_count) continue;
+      return Error{
+          Code::kUnsupported,
+          Cat(model_.checkpoint().source().string(), ": layer ", layer.layer, ": expected ",
+              first.expert_count, " experts as layer ", first.layer,
+              " has, since llama.cpp has one number for all layers, found ", layer.expert_count),
+          "--format safetensors splits this model"};
     }
     return Ok();
   }
