@@ -108,6 +108,23 @@ Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) 
   return ConvertHf(model, family, options);
 }
 
+// Layers with a window rotate, and so do the leading dense ones.
+void Fill(SpecKeys& keys, ModelSpec& spec) {
+  const uint32_t window = keys.Required("attention.sliding_window");
+  const uint32_t dense = keys.Uint("leading_dense_block_count", 0);
+  const std::vector<bool> windowed = keys.Flags("attention.sliding_window_pattern", spec.layers);
+  if (windowed.empty()) keys.Refuse("attention.sliding_window_pattern", "a list", "none");
+  if (!keys.status()) return;
+  for (uint32_t layer = 0; layer < spec.layers; ++layer) {
+    if (windowed[layer]) spec.layer[layer].window = window;
+    spec.layer[layer].rope = windowed[layer] || layer < dense;
+  }
+  spec.rope.pairing = Pairing::kNeighbours;
+  spec.one_norm = true;
+  spec.logit_scale = keys.RequiredFloat("logit_scale");
+  if (keys.Uint("expert_shared_count", 0) > 0) spec.experts_scale = 0.5f;
+}
+
 constexpr std::string_view kArchitectures[] = {"Cohere2MoeForCausalLM"};
 constexpr std::string_view kModelTypes[] = {"cohere2_moe"};
 
@@ -127,6 +144,10 @@ constexpr GgufArchitecture kGraphs[] = {
                   .omits_unit_scale = true}}},
 };
 
+constexpr RuntimeFamily kRuns[] = {
+    {kGraph, "Command with experts", Fill},
+};
+
 }  // namespace
 
 constinit const FamilyEntry kCohere2Moe = {
@@ -136,6 +157,7 @@ constinit const FamilyEntry kCohere2Moe = {
     .graphs = kGraphs,
     .architecture = kGraph,
     .convert = Convert,
+    .runs = kRuns,
 };
 
 }  // namespace moepack

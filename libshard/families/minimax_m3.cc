@@ -167,6 +167,22 @@ Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) 
   return ConvertHf(model, family, options);
 }
 
+void Fill(SpecKeys& keys, ModelSpec& spec) {
+  const uint32_t dense = keys.Uint("leading_dense_block_count", 0);
+  spec.blocks = {
+      keys.Required("attention.indexer.head_count"), keys.Required("attention.indexer.key_length"),
+      keys.Required("attention.indexer.block_size"), keys.Required("attention.indexer.top_k"),
+      keys.Uint("attention.indexer.local_blocks", 0)};
+  if (keys.status() && spec.blocks.heads != spec.key_heads)
+    keys.Decline(Cat("an indexer with ", spec.blocks.heads, " heads for ", spec.key_heads,
+                     " key heads does not run in the runtime shim"));
+  if (keys.status() && spec.rope.dims > spec.blocks.width)
+    keys.Refuse("rope.dimension_count", Cat("at most ", spec.blocks.width, ", as the indexer has"),
+                Cat(spec.rope.dims));
+  for (uint32_t layer = dense; layer < spec.layers; ++layer) spec.layer[layer].picks_blocks = true;
+  spec.activation = spec.expert_activation = Activation::kClampedSilu;
+}
+
 // In the config of the release the text model calls itself minimax_m2.
 constexpr std::string_view kArchitectures[] = {"MiniMaxM3ForCausalLM",
                                                "MiniMaxM3SparseForConditionalGeneration"};
@@ -185,6 +201,10 @@ constexpr GgufArchitecture kGraphs[] = {
                   .reads_weights = true}}},
 };
 
+constexpr RuntimeFamily kRuns[] = {
+    {kGraph, "MiniMax-M3", Fill},
+};
+
 }  // namespace
 
 constinit const FamilyEntry kMinimaxM3 = {
@@ -194,6 +214,7 @@ constinit const FamilyEntry kMinimaxM3 = {
     .graphs = kGraphs,
     .architecture = kGraph,
     .convert = Convert,
+    .runs = kRuns,
 };
 
 }  // namespace moepack
