@@ -49,6 +49,8 @@ std::string_view ModuleName(std::string_view name, std::string_view leaf) {
 }
 
 void LayerNames::Add(const ModelTensor& tensor) {
+  // Single layers have such an embedding, whatever their kind.
+  if (tensor.rule->role == "layer_embedding") return;
   const std::string_view leaf = LeafOf(model_, tensor);
   if (UseOfLeaf(leaf) == LeafUse::kCompanion || tensor.expert.value_or(0) > 0) return;
   const std::string& name = model_.entry(tensor).name;

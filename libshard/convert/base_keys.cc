@@ -52,7 +52,8 @@ void AddGatingKey(const RoutingToWrite& model, ArchKeys& keys) {
 void AddWeightKeys(const Routing& routing, ArchKeys& keys) {
   const GraphRouting* graph = GraphOf(keys.architecture());
   if (graph == nullptr || !graph->reads_weights) return;
-  keys.F32("expert_weights_scale", static_cast<float>(routing.scale.value_or(1)));
+  const auto scale = static_cast<float>(routing.scale.value_or(1));
+  if (scale != 1 || !graph->omits_unit_scale) keys.F32("expert_weights_scale", scale);
   if (routing.normalize || graph->writes_false_norm) {
     keys.Bool("expert_weights_norm", routing.normalize);
   }
@@ -100,8 +101,8 @@ const CountRow kCounts[] = {
     {"attention.head_count", fields::kHeads, true},
     {"attention.head_count_kv", fields::kKeyHeads},
     {"expert_count", fields::kExperts},
-    {"expert_used_count", fields::kTopK},
 };
+const CountRow kUsedExperts[] = {{"expert_used_count", fields::kTopK}};
 // These keys come after those of routing groups, as in the files of llama.cpp's converter.
 const CountRow kHeadSizes[] = {
     {"attention.key_length", fields::kHeadSize},
@@ -151,17 +152,22 @@ Result<HfShape> ReadShape(const HfConfig& config) {
   return shape;
 }
 
+Status AddEpsilon(const HfConfig& config, ConfigKeys fields, std::string_view key, ArchKeys& keys) {
+  SHARD_TRY(const float epsilon, config.F32(fields));
+  if (!(epsilon > 0)) return config.Wrong(*config.Find(fields), "a number above 0");
+  keys.F32(key, epsilon);
+  return Ok();
+}
+
 Status AddBaseKeys(const HfConfig& config, const RoutingToWrite& routing, uint32_t blocks,
-                   ArchKeys& keys) {
+                   ArchKeys& keys, const OwnKeys& own) {
   keys.U32("block_count", blocks);
   SHARD_CHECK(AddCounts(config, kCounts, keys));
+  if (!own.used_experts) SHARD_CHECK(AddCounts(config, kUsedExperts, keys));
   AddGroupKeys(routing, keys);
   SHARD_CHECK(AddCounts(config, kHeadSizes, keys));
-  SHARD_TRY(const float epsilon, config.F32(fields::kEpsilon));
-  if (!(epsilon > 0)) {
-    return config.Wrong(*config.Find(fields::kEpsilon), "a number above 0");
-  }
-  keys.F32("attention.layer_norm_rms_epsilon", epsilon);
+  if (!own.epsilon)
+    SHARD_CHECK(AddEpsilon(config, fields::kEpsilon, "attention.layer_norm_rms_epsilon", keys));
   SHARD_TRY(const std::optional<bool> causal, config.FindBool({"is_causal"}));
   if (causal && !*causal) keys.Bool("attention.causal", false);
   AddGatingKey(routing, keys);
@@ -179,12 +185,23 @@ Status CheckWord(const HfConfig& config, ConfigKeys keys,
                kNoGgufHint};
 }
 
+namespace {
+
+// Of all layers; 0 if it is not given.
+uint64_t MostUsed(std::string_view architecture, const GgufMetadata& metadata) {
+  const GgufValue* const value = metadata.Find(Cat(architecture, ".expert_used_count"));
+  const auto used = value == nullptr ? std::nullopt : value->AsUints();
+  return used && !used->empty() ? *std::max_element(used->begin(), used->end()) : 0;
+}
+
+}  // namespace
+
 Status CheckExpertCounts(const HfConfig& config, std::string_view architecture,
                          const GgufMetadata& metadata) {
   const auto count = [&](const char* name) {
     return metadata.Uint(Cat(architecture, ".", name)).value_or(0);
   };
-  const uint64_t experts = count("expert_count"), used = count("expert_used_count");
+  const uint64_t experts = count("expert_count"), used = MostUsed(architecture, metadata);
   const uint64_t groups = count("expert_group_count"), chosen = count("expert_group_used_count");
   const auto refuse = [&](const char* what, const std::string& expected, uint64_t found) {
     return Error{

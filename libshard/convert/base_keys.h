@@ -32,6 +32,9 @@ class ArchKeys {
   void I32s(std::string_view name, std::span<const int32_t> values) {
     Set(name, GgufValue::I32s(values));
   }
+  void U64s(std::string_view name, std::span<const uint64_t> values) {
+    Set(name, GgufValue::U64s(values));
+  }
   void F32s(std::string_view name, std::span<const float> values) {
     Set(name, GgufValue::F32s(values));
   }
@@ -84,10 +87,19 @@ struct HfShape {
 };
 Result<HfShape> ReadShape(const HfConfig& config);
 
+// Adds a key with the epsilon of norms; kCorrupt unless it is above 0.
+Status AddEpsilon(const HfConfig& config, ConfigKeys fields, std::string_view key, ArchKeys& keys);
+
+// Keys that a family writes itself, because they are not the same for all models.
+struct OwnKeys {
+  bool epsilon = false;       // attention.layer_norm_rms_epsilon
+  bool used_experts = false;  // expert_used_count
+};
+
 // Adds <arch>.block_count, context_length, embedding_length, ... expert_gating_func. `blocks`
 // includes the blocks for multi-token prediction that are kept.
 Status AddBaseKeys(const HfConfig& config, const RoutingToWrite& routing, uint32_t blocks,
-                   ArchKeys& keys);
+                   ArchKeys& keys, const OwnKeys& own = {});
 
 // kUnsupported unless the field is one of `words`, the names of the only one that the runtime has,
 // or absent.

@@ -41,6 +41,7 @@ class Conversion {
     WarnOfTowers();
     if (!family_.keeps_mtp) WarnOfMtp();
     SHARD_CHECK(CheckLayers());
+    SHARD_CHECK(CheckExperts());
     SHARD_CHECK(CheckMtpExperts());
     SHARD_CHECK(AddGeneralKeys(*tree(), family_.architecture, Names(), out_.metadata));
     SHARD_CHECK(AddTensors());
@@ -161,6 +162,21 @@ class Conversion {
     return Ok();
   }
 
+  // Layers that were pruned to different numbers of experts have no GGUF form.
+  Status CheckExperts() const {
+    const MoeLayer& first = model_.layers().front();
+    for (const MoeLayer& layer : model_.layers()) {
+      if (layer.mtp || layer.expert_count == first.expert_count) continue;
+      return Error{
+          Code::kUnsupported,
+          Cat(model_.checkpoint().source().string(), ": layer ", layer.layer, ": expected ",
+              first.expert_count, " experts as layer ", first.layer,
+              " has, since llama.cpp has one number for all layers, found ", layer.expert_count),
+          "--format safetensors splits this model"};
+    }
+    return Ok();
+  }
+
   // A GGUF has one number of experts for all layers, the kept blocks included.
   Status CheckMtpExperts() const {
     const uint32_t expert_count = model_.max_experts();
@@ -238,11 +254,15 @@ class Conversion {
     ArchKeys keys(family_.architecture, out_.metadata);
     const RoutingToWrite routing = {model_.routing(), model_.config().routing};
     SHARD_CHECK(CheckWord(config_, fields::kActivation, family_.activations));
-    SHARD_CHECK(AddBaseKeys(config_, routing, shape_.layers + shape_.mtp_layers, keys));
+    SHARD_CHECK(
+        AddBaseKeys(config_, routing, shape_.layers + shape_.mtp_layers, keys, family_.own_keys));
     if (shape_.mtp_layers > 0) keys.U32("nextn_predict_layers", shape_.mtp_layers);
     if (family_.rope_tensors == nullptr)
       SHARD_CHECK(AddRopeKeys(config_, family_.rope, keys, out_.warnings));
     if (family_.keys != nullptr) SHARD_CHECK(family_.keys(config_, shape_, keys));
+    // There are no tensors yet where only config.json is asked for.
+    if (family_.tensor_keys != nullptr && !out_.tensors.empty())
+      SHARD_CHECK(family_.tensor_keys(model_, config_, out_.tensors, keys));
     AddWeightKeys(model_.routing(), keys);
     SHARD_CHECK(CheckGraphRouting(config_, model_.routing(), out_.metadata, out_.warnings));
     return CheckExpertCounts(config_, family_.architecture, out_.metadata);

@@ -26,11 +26,16 @@ struct HfFamily {
   bool all_layers_moe = true;  // the architecture has no layers without experts
   // Blocks for multi-token prediction are kept as layers after the last (HfShape::mtp_layers).
   bool keeps_mtp = false;
+  OwnKeys own_keys;      // base keys that `keys` writes
   std::string_view pre;  // the family's name for a pre-tokenizer that has several names
   // Sizes beyond heads and kv_heads that the table's orders and rules need.
   Status (*heads)(const HfConfig& config, HeadShape& shape) = nullptr;
   // Adds the family's own keys, and refuses what the family cannot convert.
   Status (*keys)(const HfConfig& config, const HfShape& shape, ArchKeys& keys) = nullptr;
+  // Adds keys that are made from tensors: from the sources of rows that are keys, and from the
+  // tensors of the GGUF.
+  Status (*tensor_keys)(const MoeModel& model, const HfConfig& config,
+                        const std::vector<GgufTensor>& tensors, ArchKeys& keys) = nullptr;
   // The rotary-angle factors of families that write all rope keys themselves.
   Result<std::vector<RopeTensor>> (*rope_tensors)(const HfConfig& config) = nullptr;
   // Checks what the config promises about several tensors together.

@@ -142,6 +142,18 @@ Result<std::vector<RowRun>> JoinedRows(RowOrder order, const HeadShape& shape, u
   return runs;
 }
 
+// Query heads of an indexer, and then its keys.
+Result<std::vector<RowRun>> IndexRows(RowOrder order, const HeadShape& shape, uint64_t rows) {
+  const uint64_t queries = uint64_t{shape.index_heads} * shape.index_size;
+  if (queries == 0 || rows != queries + shape.index_size) {
+    return WrongRows(Cat(shape.index_size, " for each of ", Plural(shape.index_heads, "query head"),
+                         " and the keys"),
+                     rows);
+  }
+  if (order == RowOrder::kIndexQuery) return std::vector<RowRun>{{0, queries}};
+  return std::vector<RowRun>{{queries, shape.index_size}};
+}
+
 }  // namespace
 
 Result<std::vector<RowRun>> RowsOf(const RowLayout& layout, uint64_t rows) {
@@ -177,6 +189,9 @@ Result<std::vector<RowRun>> RowsOf(const RowLayout& layout, uint64_t rows) {
       if (rows < layout.shape.heads)
         return WrongRows(Cat("at least ", layout.shape.heads, ", one per head"), rows);
       return std::vector<RowRun>{{0, layout.shape.heads}};
+    case RowOrder::kIndexQuery:
+    case RowOrder::kIndexKey:
+      return IndexRows(layout.order, layout.shape, rows);
   }
   return std::vector<RowRun>{{0, rows}};
 }

@@ -28,6 +28,8 @@ enum class RowOrder : uint8_t {
   kJoinedKey,     // of all key heads, as kRopeKv
   kJoinedValue,   // of all value heads
   kFirstOfHeads,  // of a vector with at least one value per head: as many as there are heads
+  kIndexQuery,    // of the indexer's joined projection: the rows of its query heads (Qwen3.8)
+  kIndexKey,      // the rows after them
 };
 
 // Another change to the values. A row of a family's table has at most one.
@@ -64,7 +66,8 @@ struct HeadShape {
   uint32_t mla_key_size = 0, mla_value_size = 0;          // qk_nope_head_dim, v_head_dim
   uint32_t linear_key_heads = 0, linear_value_heads = 0;  // of linear attention
   uint32_t linear_key_size = 0, linear_value_size = 0;
-  uint32_t norm_groups = 0;  // of Mamba-2: each part of its output has its own norm
+  uint32_t index_heads = 0, index_size = 0;  // of an indexer's queries
+  uint32_t norm_groups = 0;                  // of Mamba-2: each part of its output has its own norm
 };
 
 struct RowLayout {

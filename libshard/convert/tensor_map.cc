@@ -25,11 +25,19 @@ struct PlainRow {
   size_t rank = 0;
 };
 
+// One of the sources of a target, and its place among them: the expert, or the number of the piece.
+struct Source {
+  const WeightModule* module = nullptr;
+  uint32_t number = 0;
+};
+
 // What is known about one target in one layer before its rows are laid out.
 struct Target {
   const PlainRow* row = nullptr;
-  std::vector<const WeightModule*> sources;
+  std::vector<Source> sources;
 };
+
+bool IsLayered(const TensorRow& row) { return row.target.find("{L}") != std::string::npos; }
 
 std::string Replaced(std::string text, std::string_view token, const std::string& by) {
   if (const size_t at = text.find(token); at != std::string::npos) {
@@ -157,13 +165,16 @@ class Mapper {
     if (row.row.mtp && !layer) layer = layers();
     if (row.row.mtp && *layer < layers()) return false;
     if (layer && !row.row.blocks.Has(*layer)) return false;
-    if (row.row.target.empty()) return true;
+    if (row.row.key || row.row.target.empty()) return true;
     if (options_.tied && row.row.target == kOutput) return true;
+    if (!IsLayered(row.row)) layer.reset();
     Target& target = targets_[{layer, row.rank}];
     const bool factor = row.row.rule == ValueRule::kFactor;
-    if (target.row != nullptr && target.row != &row && !factor) return Twice(module, row);
+    const bool pieces = row.row.piece && target.row != nullptr && target.row->row.piece;
+    const bool several = factor || pieces;
+    if (target.row != nullptr && target.row != &row && !several) return Twice(module, row);
     target.row = &row;
-    target.sources.push_back(&module);
+    target.sources.push_back({&module, row.row.piece.value_or(module.tensor->expert.value_or(0))});
     return true;
   }
 
@@ -194,9 +205,9 @@ class Mapper {
   Status CheckComplete() const {
     for (const PlainRow& plain : rows_) {
       const TensorRow& row = plain.row;
-      if (row.optional || row.target.empty() || (options_.tied && row.target == kOutput)) continue;
-      const bool layered = row.target.find("{L}") != std::string::npos;
-      if (!layered) {
+      if (row.optional || row.key || row.target.empty()) continue;
+      if (options_.tied && row.target == kOutput) continue;
+      if (!IsLayered(row)) {
         SHARD_CHECK(CheckThere(plain, std::nullopt));
         continue;
       }
@@ -208,7 +219,13 @@ class Mapper {
   }
 
   Status CheckThere(const PlainRow& plain, std::optional<uint32_t> layer) const {
-    if (targets_.contains({layer, plain.rank})) return Ok();
+    const auto target = targets_.find({layer, plain.rank});
+    const auto is_it = [&](const Source& source) { return source.number == *plain.row.piece; };
+    if (target != targets_.end() &&
+        (!plain.row.piece ||
+         std::any_of(target->second.sources.begin(), target->second.sources.end(), is_it))) {
+      return Ok();
+    }
     const std::string number = layer ? Cat(*layer) : "";
     return Error{Code::kCorrupt,
                  Cat(model_.checkpoint().source().string(), ": ",
@@ -218,27 +235,32 @@ class Mapper {
 
   Result<GgufTensor> Build(std::optional<uint32_t> layer, const Target& target,
                            size_t index) const {
-    std::vector<const WeightModule*> sources = target.sources;
+    std::vector<Source> sources = target.sources;
     std::sort(sources.begin(), sources.end(),
-              [](const auto* a, const auto* b) { return a->tensor->expert < b->tensor->expert; });
-    const ModelTensor& first = *sources.front()->tensor;
+              [](const Source& a, const Source& b) { return a.number < b.number; });
+    const ModelTensor& first = *sources.front().module->tensor;
     const std::string& name = model_.entry(first).name;
-    const bool stacked = first.expert.has_value();
+    const bool stacked = first.expert.has_value(), joined = target.row->row.piece.has_value();
     const ValueRule rule = target.row->row.rule;
-    if (!stacked && sources.size() > (rule == ValueRule::kFactor ? 2 : 1))
-      return Twice(*sources[1], *target.row);
+    const bool factor = rule == ValueRule::kFactor;
+    for (size_t i = 1; i < sources.size() && !stacked; ++i) {
+      const bool same = sources[i].number == sources[i - 1].number;
+      if (factor ? i > 1 : !joined || same) return Twice(*sources[i].module, *target.row);
+    }
     const bool flat = rule == ValueRule::kFlatten;
     if (first.axis && *first.axis > (flat ? 1 : 0)) {
-      return Error{Code::kUnsupported, Cat(Place(*sources[0]), ": expert axis: expected 0, found ",
-                                           uint32_t{*first.axis})};
+      return Error{Code::kUnsupported,
+                   Cat(Place(*sources[0].module), ": expert axis: expected 0, found ",
+                       uint32_t{*first.axis})};
     }
     std::vector<Weight> weights;
     weights.reserve(sources.size());
     TensorEntry flattened;  // of the one source that a flattened target has
-    for (const WeightModule* module : sources) {
+    for (const Source& source : sources) {
+      const StoredWeight& entry = source.module->weight;
       SHARD_TRY(Weight weight, rule == ValueRule::kExpertIds
-                                   ? ReadExpertIds(source_, module->weight, model_.max_experts())
-                                   : ReadWeight(source_, module->weight));
+                                   ? ReadExpertIds(source_, entry, model_.max_experts())
+                                   : ReadWeight(source_, entry));
       if (flat) SHARD_CHECK(Flatten(source_, flattened, weight));
       weights.push_back(std::move(weight));
     }
@@ -251,21 +273,22 @@ class Mapper {
                               .rule = rule,
                               .packed = !stacked && (first.axis || IsPackedRouter(first)),
                               .stacked = stacked,
+                              .joined = joined,
                               .index = index};
     SHARD_CHECK(LayOutWeights(source_, weights, layout, out));
     if (out.shape.size() > kMaxGgufDimensions || out.name.size() > kMaxGgufTensorName) {
       return Error{Code::kUnsupported,
-                   Cat(Place(*sources[0]), ": shape: expected at most ", kMaxGgufDimensions,
+                   Cat(Place(*sources[0].module), ": shape: expected at most ", kMaxGgufDimensions,
                        " dimensions, found ", FormatShape(out.shape))};
     }
-    SetType(weights[0], out);
+    SetType(weights[0], target.row->row.f32, out);
     return out;
   }
 
-  void SetType(const Weight& weight, GgufTensor& out) const {
+  void SetType(const Weight& weight, bool f32, GgufTensor& out) const {
     const size_t dimensions = out.shape.size();
     const bool matrix = dimensions > 1 && out.name.ends_with(".weight");
-    out.fixed = options_.own_types ? !matrix : IsForcedF32(out.name, dimensions);
+    out.fixed = f32 || (options_.own_types ? !matrix : IsForcedF32(out.name, dimensions));
     out.type = out.fixed ? quant::FindFormat("f32") : out.stored;
     const bool fp8 = weight.main->dtype == "F8_E4M3";
     if (options_.own_types && matrix && fp8) out.type = quant::FindFormat("q8_0");

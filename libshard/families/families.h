@@ -77,7 +77,9 @@ inline constexpr GraphRouting kSoftmaxPlain = {.gating = Gating::kSoftmax, .norm
   ROW(kMistral4)            \
   ROW(kDots1)               \
   ROW(kJamba)               \
-  ROW(kArctic)
+  ROW(kArctic)              \
+  ROW(kCohere2Moe)          \
+  ROW(kQwen4Exp)
 
 #define SHARD_DECLARE_FAMILY(name) extern const FamilyEntry name;
 SHARD_FAMILIES(SHARD_DECLARE_FAMILY)

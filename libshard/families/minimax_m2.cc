@@ -1,8 +1,10 @@
 // MiniMax-M2, M2.5, M2.7: sigmoid scores; the selection bias is under block_sparse_moe, not under
-// the gate. The announced MTP modules are not in the files. Names: ModelOpt's list for M2.5,
-// llama.cpp's tensor map.
+// the gate. The announced MTP modules are not in the files. Transformers 5 saves the same under
+// mlp, with fused experts. Names: ModelOpt's list for M2.5, llama.cpp's tensor map.
+#include "libshard/base/text/text.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/families/families.h"
+#include "libshard/families/minimax.h"
 #include "libshard/families/name_rows.h"
 #include "libshard/model/config_fields.h"
 
@@ -11,6 +13,9 @@ namespace {
 
 constexpr const char* kGraph = "minimax-m2";  // general.architecture
 
+// Of routers and experts: in the files of the release, and as transformers 5 saves them.
+constexpr const char* kPlaces[] = {"layers.{L}.block_sparse_moe.", "layers.{L}.mlp."};
+
 Family Table() {
   Family family;
   family.prefixes = UsualPrefixes();
@@ -18,9 +23,11 @@ Family Table() {
   family.facts = {.all_moe = true, .plain_width = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
-  AddRouter(family, "layers.{L}.block_sparse_moe.gate");
-  AddSelectionBias(family, "layers.{L}.block_sparse_moe.e_score_correction_bias");
-  AddExperts(family, "layers.{L}.block_sparse_moe.", kW123);
+  for (const char* at : kPlaces) {
+    AddRouter(family, Cat(at, "gate"));
+    AddSelectionBias(family, Cat(at, "e_score_correction_bias"));
+    AddExperts(family, at, kW123);
+  }
   family.cards = CardConvention::kWithoutEmbedding;
   family.promise = {.complete = true,
                     .f32_router = true,
@@ -30,16 +37,8 @@ Family Table() {
   return family;
 }
 
-// As in the config class: rotary_dim, otherwise a part of the head, otherwise all of it.
-Result<uint32_t> RotatedSize(const HfConfig& config, const HfShape& shape) {
-  SHARD_TRY(const std::optional<uint32_t> size, config.FindU32({"rotary_dim"}));
-  if (size) return *size;
-  return RotatedPart(config, shape.head_size);
-}
-
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
-  SHARD_TRY(const uint32_t rotated, RotatedSize(config, shape));
-  keys.U32("rope.dimension_count", rotated);
+  SHARD_CHECK(AddMinimaxRotation(config, shape, keys));
   SHARD_TRY(const uint32_t width, config.U32(fields::ExpertWidth(config)));
   // The first sizes the experts, the second has to be there.
   keys.U32("feed_forward_length", width);
@@ -59,10 +58,12 @@ Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) 
   AddAttentionRows(family);
   AddQueryKeyNormRows(family);
   family.rows.push_back({"layers.{L}.post_attention_layernorm.weight", "blk.{L}.ffn_norm.weight"});
-  family.rows.push_back({"layers.{L}.block_sparse_moe.gate.weight", "blk.{L}.ffn_gate_inp.weight"});
-  family.rows.push_back(
-      {"layers.{L}.block_sparse_moe.e_score_correction_bias", "blk.{L}.exp_probs_b.bias"});
-  AddExpertRows(family, "layers.{L}.block_sparse_moe.experts.", {"w1", "w3", "w2"});
+  for (const char* at : kPlaces) {
+    family.rows.push_back({Cat(at, "gate.weight"), "blk.{L}.ffn_gate_inp.weight"});
+    family.rows.push_back({Cat(at, "e_score_correction_bias"), "blk.{L}.exp_probs_b.bias"});
+    AddExpertRows(family, Cat(at, "experts.").c_str(), {"w1", "w3", "w2"});
+    AddFusedExpertRows(family, Cat(at, "experts.").c_str());
+  }
   return ConvertHf(model, family, options);
 }
 

@@ -1,6 +1,7 @@
-// Nemotron-3 Nano, Super and Lightning: every layer is one mixer - Mamba-2, attention or MoE.
-// Experts have up and down only (relu2, no gate); Super runs them in a smaller space between
-// fc1_latent_proj and fc2_latent_proj. The mixer rows are spelled out, because all kinds share the
+// Nemotron-3 Nano, Super, Lightning and Puzzle: every layer is one mixer - Mamba-2, attention or
+// MoE. Experts have up and down only (relu2, no gate); Super runs them in a smaller space between
+// fc1_latent_proj and fc2_latent_proj. In Puzzle the width of the experts, and how many of them a
+// token uses, differ between layers. The mixer rows are spelled out, because all kinds share the
 // same place. Names: the full list inside the V4X graft (whose new_experts must not match),
 // ModelOpt's lists.
 #include <algorithm>
@@ -20,6 +21,7 @@ namespace moepack {
 namespace {
 
 constexpr const char* kGraph = "nemotron_h_moe";  // general.architecture
+constexpr std::string_view kPuzzle = "NemotronHPuzzleForCausalLM";
 
 Family Table() {
   Family family;
@@ -57,7 +59,7 @@ Family Table() {
 // positions.
 constexpr uint32_t kContext = 1u << 20;
 
-// hybrid_override_pattern, a letter for each layer, or layers_block_type, a word for each.
+// hybrid_override_pattern, a letter for each layer, or a word for each.
 Result<std::vector<LayerKind>> ReadKinds(const HfConfig& config, const HfShape& shape) {
   return ReadBlockKinds(config, shape, fields::kBlockKinds,
                         {LayerKind::kMamba, LayerKind::kFull, LayerKind::kExperts});
@@ -99,15 +101,38 @@ Status AddMambaKeys(const HfConfig& config, ArchKeys& keys) {
   return Ok();
 }
 
+// One number for each layer: that of the config in layers with experts, 0 in the others.
+Result<std::vector<int32_t>> ByLayer(const HfConfig& config, ConfigKeys field,
+                                     const std::vector<LayerKind>& kinds) {
+  SHARD_TRY(const std::vector<uint32_t> found, config.FindU32s(field));
+  if (found.empty()) return config.Missing(field, "a whole number");
+  if (found.size() != 1 && found.size() != kinds.size())
+    return config.Wrong(*config.Find(field),
+                        Cat("one number, or one per layer (", kinds.size(), ")"));
+  std::vector<int32_t> numbers(kinds.size());
+  for (size_t layer = 0; layer < kinds.size(); ++layer) {
+    const uint32_t number = found[found.size() == 1 ? 0 : layer];
+    if (kinds[layer] != LayerKind::kExperts) continue;
+    if (number == 0 || number > INT32_MAX)
+      return config.Wrong(*config.Find(field), Cat("at least 1 in layer ", layer));
+    numbers[layer] = static_cast<int32_t>(number);
+  }
+  return numbers;
+}
+
 Status AddExpertKeys(const HfConfig& config, const std::vector<LayerKind>& kinds, ArchKeys& keys) {
-  SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));
+  SHARD_TRY(const std::vector<int32_t> widths, ByLayer(config, fields::kExpertWidth, kinds));
+  SHARD_TRY(const std::vector<int32_t> used, ByLayer(config, fields::kTopK, kinds));
   SHARD_TRY(const uint32_t shared, config.U32(fields::kSharedWidth));
   SHARD_TRY(const uint32_t count, config.U32(fields::kSharedExperts));
-  std::vector<int32_t> widths;
-  for (const LayerKind kind : kinds)
-    widths.push_back(kind == LayerKind::kExperts ? static_cast<int32_t>(width) : 0);
   keys.I32s("feed_forward_length", widths);
-  keys.U32("expert_feed_forward_length", width);
+  if (config.Has(fields::kBlockConfigs)) {
+    keys.I32s("expert_feed_forward_length", widths);
+    keys.I32s("expert_used_count", used);
+  } else {
+    keys.U32("expert_feed_forward_length", *std::max_element(widths.begin(), widths.end()));
+    keys.U32("expert_used_count", *std::max_element(used.begin(), used.end()));
+  }
   keys.U32("expert_shared_feed_forward_length", shared);
   keys.U32("expert_shared_count", count);
   SHARD_TRY(const std::optional<uint32_t> latent, config.FindU32(fields::kLatentWidth));
@@ -197,10 +222,13 @@ void AddMambaRows(HfFamily& family) {
   changed("norm.weight", "norm.weight", ValueRule::kByGroup);
 }
 
-void AddOtherRows(HfFamily& family) {
+void AddOtherRows(HfFamily& family, const AttentionRows& attention) {
   const std::string from = "layers.{L}.mixer.", to = "blk.{L}.";
-  for (const char* part : {"q", "k", "v"})
-    AddOptionalRow(family, Cat(from, part, "_proj.{W}"), Cat(to, "attn_", part, ".{W}"));
+  for (const auto& [part, order] : {std::pair("q", attention.query), std::pair("k", attention.key),
+                                    std::pair("v", RowOrder::kAsIs)}) {
+    family.rows.push_back(
+        {Cat(from, part, "_proj.{W}"), Cat(to, "attn_", part, ".{W}"), order, /*optional=*/true});
+  }
   AddOptionalRow(family, from + "o_proj.{W}", to + "attn_output.{W}");
   AddOptionalRow(family, from + "gate.weight", to + "ffn_gate_inp.weight");
   AddOptionalRow(family, from + "gate.e_score_correction_bias", to + "exp_probs_b.bias");
@@ -218,13 +246,16 @@ void AddOtherRows(HfFamily& family) {
 // Nemotron-3 (Nano, Super, Lightning): every layer is one of Mamba-2, attention without rope, or
 // experts of two matrices (squared ReLU, no gate) with a selection bias and a shared expert. In
 // Super the experts work in a narrower space between two projections. Blocks for multi-token
-// prediction are left out.
+// prediction are left out. llama.cpp's converter permutes queries and keys of Puzzle as for a rope,
+// although there is none.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
+  const bool puzzle = model.config().architecture == kPuzzle;
   HfFamily family;
   family.architecture = kGraph;
   family.activations = {"relu2"};
   family.pre = "pixtral";
   family.all_layers_moe = false;
+  family.own_keys.used_experts = true;
   family.heads = ReadGroups;
   family.keys = AddKeys;
   family.check = CheckTensors;
@@ -234,7 +265,8 @@ Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) 
   family.rows.push_back({"lm_head.weight", "output.weight"});
   family.rows.push_back({"layers.{L}.norm.weight", "blk.{L}.attn_norm.weight"});
   AddMambaRows(family);
-  AddOtherRows(family);
+  AddOtherRows(family,
+               puzzle ? AttentionRows{RowOrder::kRope, RowOrder::kRopeKv} : AttentionRows{});
   return ConvertHf(model, family, options);
 }
 
@@ -280,8 +312,8 @@ void Fill(SpecKeys& keys, ModelSpec& spec) {
   spec.expert_space = keys.Uint("moe_latent_size", 0);
 }
 
-constexpr std::string_view kArchitectures[] = {"NemotronHForCausalLM"};
-constexpr std::string_view kModelTypes[] = {"nemotron_h"};
+constexpr std::string_view kArchitectures[] = {"NemotronHForCausalLM", kPuzzle};
+constexpr std::string_view kModelTypes[] = {"nemotron_h", "nemotron_h_puzzle"};
 
 constexpr ConfigDefault kDefaults[] = {
     // configuration_nemotron_h.py of Nemotron-3-Nano

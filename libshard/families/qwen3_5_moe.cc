@@ -40,8 +40,6 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
 }
 
 // Qwen3.5 and Qwen3.6 MoE: like Qwen3-Next, but with separate projections for linear attention.
-// Everything with one part per value head is stored grouped by key head, but the runtime needs it
-// tiled.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
   family.architecture = kGraph;
@@ -51,20 +49,7 @@ Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) 
   family.keys = AddKeys;
   family.check = CheckQwenHybridBlocks;
   AddQwenHybridRows(family);
-  const std::string from = "layers.{L}.linear_attn.", to = "blk.{L}.";
-  const auto add = [&](const char* source, const char* target, RowOrder order,
-                       ValueRule rule = ValueRule::kNone) {
-    family.rows.push_back({from + source, to + target, order, /*optional=*/true, rule});
-  };
-  add("in_proj_qkv.weight", "attn_qkv.weight", RowOrder::kTiledTail);
-  add("in_proj_z.weight", "attn_gate.weight", RowOrder::kTiledHeads);
-  add("in_proj_b.weight", "ssm_beta.weight", RowOrder::kTiledHeads);
-  add("in_proj_a.weight", "ssm_alpha.weight", RowOrder::kTiledHeads);
-  add("conv1d.weight", "ssm_conv1d.weight", RowOrder::kTiledTail, ValueRule::kSqueeze);
-  add("A_log", "ssm_a", RowOrder::kTiledHeads, ValueRule::kMinusExp);
-  add("dt_bias", "ssm_dt.bias", RowOrder::kTiledHeads);
-  add("norm.weight", "ssm_norm.weight", RowOrder::kAsIs);
-  add("out_proj.weight", "ssm_out.weight", RowOrder::kAsIs, ValueRule::kTiledColumns);
+  AddQwenTiledRows(family);
   return ConvertHf(model, family, options);
 }
 

@@ -39,18 +39,10 @@ void AddNorm(HfFamily& family, const std::string& source, const std::string& tar
 
 // Norms, full attention and experts of the blocks under `at`.
 void AddBlockRows(HfFamily& family, const std::string& at) {
-  const std::string to = "blk.{L}.", attention = at + "self_attn.";
+  const std::string to = "blk.{L}.";
   AddNorm(family, at + "input_layernorm", to + "attn_norm");
   AddNorm(family, at + "post_attention_layernorm", to + "post_attention_norm");
-  // q_proj is twice as wide: each head's queries, then its gate. The runtime expects this layout.
-  for (const auto& [source, target] :
-       {std::pair("q_proj", "attn_q"), std::pair("k_proj", "attn_k"), std::pair("v_proj", "attn_v"),
-        std::pair("o_proj", "attn_output")}) {
-    family.rows.push_back({attention + source + ".weight", Cat(to, target, ".weight"),
-                           RowOrder::kAsIs, /*optional=*/true});
-  }
-  AddNorm(family, attention + "q_norm", to + "attn_q_norm", /*optional=*/true);
-  AddNorm(family, attention + "k_norm", to + "attn_k_norm", /*optional=*/true);
+  AddQwenAttentionRows(family, at);
   AddQwenMoeRows(family, at);
 }
 
@@ -117,6 +109,36 @@ void AddQwenHybridRows(HfFamily& family) {
   family.rows.push_back({"lm_head.weight", "output.weight"});
   AddBlockRows(family, "layers.{L}.");
   AddMtpRows(family);
+}
+
+void AddQwenAttentionRows(HfFamily& family, const std::string& at) {
+  const std::string to = "blk.{L}.", attention = at + "self_attn.";
+  // q_proj is twice as wide: each head's queries, then its gate. The runtime expects this layout.
+  for (const auto& [source, target] :
+       {std::pair("q_proj", "attn_q"), std::pair("k_proj", "attn_k"), std::pair("v_proj", "attn_v"),
+        std::pair("o_proj", "attn_output")}) {
+    family.rows.push_back({attention + source + ".weight", Cat(to, target, ".weight"),
+                           RowOrder::kAsIs, /*optional=*/true});
+  }
+  AddNorm(family, attention + "q_norm", to + "attn_q_norm", /*optional=*/true);
+  AddNorm(family, attention + "k_norm", to + "attn_k_norm", /*optional=*/true);
+}
+
+void AddQwenTiledRows(HfFamily& family) {
+  const std::string from = "layers.{L}.linear_attn.", to = "blk.{L}.";
+  const auto add = [&](const char* source, const char* target, RowOrder order,
+                       ValueRule rule = ValueRule::kNone) {
+    family.rows.push_back({from + source, to + target, order, /*optional=*/true, rule});
+  };
+  add("in_proj_qkv.weight", "attn_qkv.weight", RowOrder::kTiledTail);
+  add("in_proj_z.weight", "attn_gate.weight", RowOrder::kTiledHeads);
+  add("in_proj_b.weight", "ssm_beta.weight", RowOrder::kTiledHeads);
+  add("in_proj_a.weight", "ssm_alpha.weight", RowOrder::kTiledHeads);
+  add("conv1d.weight", "ssm_conv1d.weight", RowOrder::kTiledTail, ValueRule::kSqueeze);
+  add("A_log", "ssm_a", RowOrder::kTiledHeads, ValueRule::kMinusExp);
+  add("dt_bias", "ssm_dt.bias", RowOrder::kTiledHeads);
+  add("norm.weight", "ssm_norm.weight", RowOrder::kAsIs);
+  add("out_proj.weight", "ssm_out.weight", RowOrder::kAsIs, ValueRule::kTiledColumns);
 }
 
 Status ReadQwenHybridHeads(const HfConfig& config, HeadShape& shape) {

@@ -18,6 +18,11 @@ Status AddQwenMoeKeys(const HfConfig& config, ArchKeys& keys);
 // own way. Their norms store the difference from one. Blocks have either linear or full attention,
 // so the rows of both are optional.
 void AddQwenHybridRows(HfFamily& family);
+// The rows of linear_attn with a projection each (Qwen3.5): everything with one part per value head
+// is stored grouped by key head, but the runtime needs it tiled.
+void AddQwenTiledRows(HfFamily& family);
+// Queries with their gates, keys, values, norms and output of full attention under `at`.
+void AddQwenAttentionRows(HfFamily& family, const std::string& at);
 // The sizes of linear attention; kUnsupported if those of keys and values differ.
 Status ReadQwenHybridHeads(const HfConfig& config, HeadShape& shape);
 // ssm.*, full_attention_interval, attention.recurrent_layers, rope.dimension_count.

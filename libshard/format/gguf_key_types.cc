@@ -14,7 +14,7 @@ namespace moepack {
 namespace {
 
 constexpr auto kReadsU32 = GgufKeyKind::kCount, kReadsF32 = GgufKeyKind::kNumber,
-               kReadsBool = GgufKeyKind::kFlag;
+               kReadsBool = GgufKeyKind::kFlag, kReadsU64 = GgufKeyKind::kWide;
 
 constexpr GgufKeyType kArchitectureKeys[] = {
     {"vocab_size", kReadsU32},
@@ -100,6 +100,8 @@ constexpr GgufKeyType kArchitectureKeys[] = {
     {"attention.indexer.head_count", kReadsU32},
     {"attention.indexer.key_length", kReadsU32},
     {"attention.indexer.top_k", kReadsU32},
+    {"attention.indexer.block_size", kReadsU32},
+    {"attention.indexer.local_blocks", kReadsU32},
     {"attention.output_group_count", kReadsU32},
     {"attention.output_lora_rank", kReadsU32},
     {"attention.compress_rope_freq_base", kReadsF32},
@@ -107,6 +109,7 @@ constexpr GgufKeyType kArchitectureKeys[] = {
     {"attention.shared_kv_layers", kReadsU32},
     {"attention.recurrent_layers", kReadsU32, true},
     {"hyper_connection.count", kReadsU32},
+    {"hyper_connection.low_rank", kReadsU32},
     {"hyper_connection.sinkhorn_iterations", kReadsU32},
     {"hyper_connection.epsilon", kReadsF32},
     {"rope.dimension_count", kReadsU32},
@@ -143,6 +146,15 @@ constexpr GgufKeyType kArchitectureKeys[] = {
     {"target_hidden_size", kReadsU32},
     {"norm_before_residual", kReadsBool},
     {"shortconv.l_cache", kReadsU32},
+    {"ple.layers", kReadsU32},
+    {"ple.ngram_size", kReadsU32},
+    {"ple.heads_per_ngram", kReadsU32},
+    {"ple.conv_kernel", kReadsU32},
+    {"ple.eos_token_id", kReadsU32},
+    {"ple.image_token_id", kReadsU32},
+    {"ple.layer_multipliers", kReadsU64},
+    {"ple.head_offsets", kReadsU64},
+    {"ple.head_vocab_sizes", kReadsU64},
 };
 
 constexpr GgufKeyType kOtherKeys[] = {
@@ -185,6 +197,8 @@ GgufType ReadAs(GgufKeyKind kind) {
       return GgufType::kU32;
     case GgufKeyKind::kNumber:
       return GgufType::kF32;
+    case GgufKeyKind::kWide:
+      return GgufType::kU64;
     case GgufKeyKind::kFlag:
       break;
   }
@@ -231,6 +245,10 @@ std::optional<GgufValue> FlagOf(const std::vector<double>& numbers, bool array) 
 
 // No value if the type that llama.cpp reads cannot hold this one.
 std::optional<GgufValue> Corrected(const GgufValue& value, GgufKeyKind kind) {
+  if (kind == kReadsU64) {
+    const auto wide = value.type == GgufType::kArray ? value.AsUints() : std::nullopt;
+    return wide ? std::optional(GgufValue::U64s(*wide)) : std::nullopt;
+  }
   const std::optional<std::vector<double>> numbers = value.AsNumbers();
   if (!numbers || numbers->empty()) return std::nullopt;
   const bool array = value.type == GgufType::kArray;

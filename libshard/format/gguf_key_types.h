@@ -15,7 +15,8 @@ namespace moepack {
 enum class GgufKeyKind : uint8_t {
   kCount,   // u32; in an array u32, i32 or bool
   kNumber,  // f32
-  kFlag     // bool
+  kFlag,    // bool
+  kWide     // u64, in an array
 };
 
 struct GgufKeyType {

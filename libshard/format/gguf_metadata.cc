@@ -154,6 +154,9 @@ GgufValue GgufValue::I32s(std::span<const int32_t> values) { return Array(GgufTy
 GgufValue GgufValue::U32s(std::span<const uint32_t> values) {
   return Array(GgufType::kU32, values);
 }
+GgufValue GgufValue::U64s(std::span<const uint64_t> values) {
+  return Array(GgufType::kU64, values);
+}
 GgufValue GgufValue::F32s(std::span<const float> values) { return Array(GgufType::kF32, values); }
 GgufValue GgufValue::Bools(const std::vector<bool>& values) {
   GgufValue out = ArrayStart(GgufType::kBool, values.size());

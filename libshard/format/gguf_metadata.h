@@ -49,6 +49,7 @@ struct GgufValue {
   static GgufValue Strings(const std::vector<std::string>& texts);
   static GgufValue I32s(std::span<const int32_t> values);
   static GgufValue U32s(std::span<const uint32_t> values);
+  static GgufValue U64s(std::span<const uint64_t> values);
   static GgufValue F32s(std::span<const float> values);
   static GgufValue Bools(const std::vector<bool>& values);
 

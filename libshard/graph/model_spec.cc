@@ -224,6 +224,9 @@ void ReadShape(const RuntimeFamily& family, SpecKeys& keys, ModelSpec& spec) {
     layer.key_width = spec.key_width;
     layer.value_width = spec.value_width;
   }
+  const bool centred =
+      !keys.Has("attention.layer_norm_rms_epsilon") && keys.Has("attention.layer_norm_epsilon");
+  if (centred) return keys.Decline("LayerNorm does not run in the runtime shim");
   spec.norm_eps = keys.RequiredFloat("attention.layer_norm_rms_epsilon");
 }
 
@@ -281,7 +284,13 @@ void ReadRouters(const Routing& routing, SpecKeys& keys, ModelSpec& spec) {
     spec.layer[layer].router = routing;
     spec.layer[layer].router.expert_count = expert_count;
     spec.layer[layer].router.top_k = top_k[layer];
-    if (top_k[layer] == 0) keys.Refuse("expert_used_count", "at least 1", "0");
+  }
+}
+
+// A list may have 0 in layers that are not feed-forward parts.
+void CheckRouters(const ModelSpec& spec, SpecKeys& keys) {
+  for (const LayerSpec& layer : spec.layer) {
+    if (layer.feeds && layer.router.top_k == 0) keys.Refuse("expert_used_count", "at least 1", "0");
   }
 }
 
@@ -310,6 +319,7 @@ Result<ModelSpec> ReadModelSpec(const std::string& path, const GgufMetadata& met
   SHARD_CHECK(keys.status());
   if (family->fill != nullptr) family->fill(keys, spec);
   SHARD_CHECK(keys.status());
+  CheckRouters(spec, keys);
   CheckRopes(spec, keys);
   SHARD_CHECK(keys.status());
   return spec;

@@ -78,8 +78,9 @@ struct LayerSpec {
   uint32_t heads = 0, key_heads = 0;
   uint32_t key_width = 0, value_width = 0;  // of one head
   bool rope = true;
-  bool local_rope = false;  // ModelSpec::local_rope instead of the model's usual one
-  bool recurrent = false;   // ModelSpec::recurrence instead of attention
+  bool local_rope = false;    // ModelSpec::local_rope instead of the model's usual one
+  bool recurrent = false;     // ModelSpec::recurrence instead of attention
+  bool picks_blocks = false;  // attention sees the blocks that ModelSpec::blocks picks
   // False in models whose layers are only one thing each: no attention (or recurrence) before the
   // MLP, or no MLP or experts after it.
   bool mixes = true, feeds = true;
@@ -118,6 +119,7 @@ struct ModelSpec {
   DeltaShape delta;
   MambaShape mamba;
   KdaShape kda;
+  BlockShape blocks;  // MiniMax-M3
   RecurrentShape recurrence() const {
     if (kda.heads > 0) return kda.state();
     return mamba.heads > 0 ? mamba.state() : delta.state();
@@ -132,12 +134,17 @@ struct ModelSpec {
   bool norm_values = false;            // Gemma-4: unweighted; keys may also be used as values
   // Gemma-4: each layer has an MLP beside the experts, and norms before and after both.
   bool parallel_experts = false;
+  // Command: MLP and experts start from the rows that attention starts from, without a norm of
+  // their own.
+  bool one_norm = false;
   // Attention temperature (Llama-4): queries of layers without rotation are scaled by
   // 1 + temperature * ln(1 + floor((position + 1) / temperature_floor)).
   float temperature = 0;
   uint32_t temperature_floor = 0;
 
   float embedding_scale = 1, residual_scale = 1, logit_scale = 1;
+  float experts_scale = 1;  // multiplies the sum of experts and shared experts (Command)
+  float ScaleOfExperts() const { return residual_scale * experts_scale; }
   float logit_cap = 0;                        // logits become cap * tanh(logit / cap); 0: unchanged
   Activation activation = Activation::kSilu;  // for dense and shared MLPs
   Activation expert_activation = Activation::kSilu;  // for routed experts

@@ -85,4 +85,14 @@ struct MambaShape {
   bool operator==(const MambaShape&) const = default;
 };
 
+// Attention to the blocks of keys that an indexer picks (runtime-shim/model/block_choice.h). The
+// indexer has a query head for each key head, and one key for all of them.
+struct BlockShape {
+  uint32_t heads = 0, width = 0;  // of the indexer
+  uint32_t block = 0;             // keys of a block
+  uint32_t picked = 0;            // blocks that a query sees
+  uint32_t local = 0;             // the last of them that it sees in any case
+  bool operator==(const BlockShape&) const = default;
+};
+
 }  // namespace moepack

@@ -64,7 +64,8 @@ inline constexpr ConfigKeys kGating = {"score_function",
                                        "score_func",
                                        "moe_router_score_function",
                                        "moe_router_activation",
-                                       "moe_router_activation_func"};
+                                       "moe_router_activation_func",
+                                       "expert_selection_fn"};
 inline constexpr ConfigKeys kNormalize = {"norm_topk_prob", "norm_expert_weight",
                                           "moe_normalize_expert_weights", "moe_renormalize"};
 inline constexpr ConfigKeys kScale = {"routed_scaling_factor", "moe_routed_scaling_factor",

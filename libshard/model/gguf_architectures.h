@@ -30,6 +30,7 @@ struct GraphRouting {
   bool needs_gating = false;       // the process aborts without that key
   bool reads_weights = false;      // expert_weights_norm and expert_weights_scale
   bool writes_false_norm = false;  // conversion also writes expert_weights_norm if it is false
+  bool omits_unit_scale = false;   // conversion leaves out an expert_weights_scale of 1
   std::span<const ModelShape> sigmoid = {};  // models that use kSigmoid if the key is absent
 };
 

@@ -9,6 +9,7 @@
 #include "libshard/base/files/file.h"
 #include "libshard/base/text/python_json.h"
 #include "libshard/base/text/text.h"
+#include "libshard/model/config_fields.h"
 #include "libshard/model/layer_fields.h"
 
 namespace moepack {
@@ -25,6 +26,53 @@ constexpr const char* kFeedForwardConfig = "ffn_config";
 const Json* Member(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+// The sizes that a block's own config may have.
+const ConfigKeys kBlockSizes[] = {fields::kExperts, fields::kTopK, fields::kExpertWidth,
+                                  fields::kLatentWidth, fields::kSharedWidth};
+
+bool HasKind(const Json& block) {
+  if (!block.is_object()) return false;
+  const Json* const kind = Member(block, "block_type");
+  return kind != nullptr && kind->is_string();
+}
+
+// Adds the field to `out`: one number if all blocks that have it agree and `config` does not say it
+// itself, otherwise a list in which 0 stands for a block without it.
+void AddBlockSize(const Json& config, const Json& blocks, const char* name, Json& out) {
+  Json list = Json::array();
+  const Json* first = nullptr;
+  bool equal = true;
+  for (const Json& block : blocks) {
+    const Json* const size = Member(block, name);
+    list.push_back(size == nullptr ? Json(0u) : *size);
+    if (size == nullptr) continue;
+    if (first == nullptr) first = size;
+    equal = equal && *size == *first;
+  }
+  if (first == nullptr) return;
+  const Json* const said = Member(config, name);
+  if (equal && (said == nullptr || *said == *first)) {
+    if (said == nullptr) out[name] = *first;
+    return;
+  }
+  out[name] = std::move(list);
+}
+
+// Returns what the configs of single blocks say, as fields for the whole model; null if the config
+// has none.
+std::shared_ptr<const Json> FieldsOfBlocks(const Json& config) {
+  const Json* const blocks = Member(config, *fields::kBlockConfigs.begin());
+  if (blocks == nullptr || !blocks->is_array() || blocks->empty()) return nullptr;
+  if (blocks->size() > kMaxListed || !std::all_of(blocks->begin(), blocks->end(), HasKind))
+    return nullptr;
+  Json out = Json::object();
+  for (const Json& block : *blocks) out["block_type"].push_back(block["block_type"]);
+  for (const ConfigKeys keys : kBlockSizes) {
+    for (const char* name : keys) AddBlockSize(config, *blocks, name, out);
+  }
+  return std::make_shared<const Json>(std::move(out));
 }
 
 // Returns a pointer into `document` that keeps the document alive.
@@ -60,6 +108,11 @@ Result<HfConfig> HfConfig::Parse(const std::string& where, std::string_view text
   if (feed_forward != nullptr && feed_forward->is_object()) {
     config.scopes_.insert(config.scopes_.begin(), {Inside(document, feed_forward),
                                                    Cat(text_scope.path, kFeedForwardConfig, ".")});
+  }
+  if (auto blocks = FieldsOfBlocks(*text_scope.fields)) {
+    config.scopes_.insert(
+        config.scopes_.begin(),
+        {std::move(blocks), Cat(text_scope.path, *fields::kBlockConfigs.begin(), ".")});
   }
   return config;
 }
@@ -98,7 +151,8 @@ std::optional<HfConfig::Field> HfConfig::FindAtRoot(ConfigKeys keys) const {
 std::optional<HfConfig::Field> HfConfig::NestedText() const {
   for (const Scope& scope : scopes_) {
     if (scope.path.empty()) break;
-    if (!scope.path.ends_with(Cat(kFeedForwardConfig, "."))) {
+    if (!scope.path.ends_with(Cat(kFeedForwardConfig, ".")) &&
+        !scope.path.ends_with(Cat(*fields::kBlockConfigs.begin(), "."))) {
       return Field{scope.fields.get(), scope.path};
     }
   }

@@ -23,7 +23,8 @@ using ConfigKeys = std::initializer_list<const char*>;
 // Copyable; copies share the document. A nested text config (text_config, llm_config,
 // language_config, thinker_config; in it DBRX's ffn_config) overrides what surrounds it: a field of
 // the innermost config, under any of its names, takes precedence over one of the config around it.
-// A null field is absent.
+// The configs of single blocks (Nemotron-3 Puzzle's block_configs) are read as the lists with one
+// entry per layer that other configs have. A null field is absent.
 class HfConfig {
  public:
   static Result<HfConfig> Parse(const std::string& where, std::string_view text);

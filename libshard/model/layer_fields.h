@@ -10,7 +10,10 @@ namespace moepack::fields {
 // Kinds of layers. The first lists have an entry per layer, each with words of its own.
 inline constexpr ConfigKeys kLayerTypes = {"layer_types"};
 // The mixer or feed-forward part that a layer consists of, as words or letters.
-inline constexpr ConfigKeys kBlockKinds = {"hybrid_override_pattern", "layers_block_type"};
+inline constexpr ConfigKeys kBlockKinds = {"hybrid_override_pattern", "layers_block_type",
+                                           "block_type"};
+// A list of objects, one per layer, with its block_type and the sizes that differ between layers.
+inline constexpr ConfigKeys kBlockConfigs = {"block_configs"};
 inline constexpr ConfigKeys kAttentionTypes = {"attn_type_list"};
 inline constexpr ConfigKeys kWindowPattern = {"hybrid_layer_pattern"};  // 1 is a window
 inline constexpr ConfigKeys kCompressRatios = {"compress_ratios"};

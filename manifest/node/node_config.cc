@@ -7,6 +7,7 @@
 #include "libshard/base/text/python_json.h"
 #include "libshard/base/text/text.h"
 #include "libshard/model/config_fields.h"
+#include "libshard/model/layer_fields.h"
 
 namespace moepack::manifest {
 namespace {
@@ -53,6 +54,17 @@ void SetCount(Json& count, uint64_t expert_count) {
   }
 }
 
+// Sets the count in the configs of single blocks, too.
+void SetBlockCounts(Json& parent, uint64_t expert_count) {
+  const auto blocks = parent.find(*fields::kBlockConfigs.begin());
+  if (blocks == parent.end() || !blocks->is_array()) return;
+  for (Json& block : *blocks) {
+    for (const char* key : fields::kExperts) {
+      if (block.is_object() && block.contains(key)) block[key] = expert_count;
+    }
+  }
+}
+
 Status SetTopK(const std::string& where, uint32_t top_k, Json& parent) {
   bool any = false;
   for (const char* key : fields::kTopK) {
@@ -88,7 +100,10 @@ void SetOneGroup(Json& document, Json& parent) {
 Result<NodeConfig> MakeNodeConfig(const ConfigOfModel& source, const Plan& plan, size_t group) {
   const auto& [where, text, config, routing, top_k] = source;
   SHARD_TRY(Json document, ParsePythonJson(where, text));
-  const std::vector<std::string> path = moepack::Split(config.expert_count_key, '.');
+  std::vector<std::string> path = moepack::Split(config.expert_count_key, '.');
+  // The number may be in the configs of single blocks alone.
+  const bool in_blocks = path.size() > 1 && path[path.size() - 2] == *fields::kBlockConfigs.begin();
+  if (in_blocks) path.pop_back();
   Json* parent = ParentOf(document, path);
   if (parent == nullptr || !parent->contains(path.back())) {
     return Error{Code::kCorrupt, Cat(where, ": ", config.expert_count_key,
@@ -100,6 +115,7 @@ Result<NodeConfig> MakeNodeConfig(const ConfigOfModel& source, const Plan& plan,
     const auto count = parent->find(key);
     if (count != parent->end() && *count == before) SetCount(*count, expert_count);
   }
+  SetBlockCounts(*parent, expert_count);
   if (top_k > 0) SHARD_CHECK(SetTopK(where, top_k, *parent));
   NodeConfig out;
   if (routing.groups > 1 &&

@@ -227,6 +227,17 @@ class TrunkBuilder {
         slots_.OptionalVector(Name("attn_k_norm.weight"), whole ? rows.key : layer.key_width);
     attention.head_gate = slots_.Optional(Name("attn_gate.weight"), {layer.heads, spec_.width});
     attention.output = Weighted("attn_output", {spec_.width, rows.output});
+    if (layer.picks_blocks) Indexer(attention);
+  }
+
+  void Indexer(AttentionWeights& attention) {
+    const BlockShape& shape = spec_.blocks;
+    const uint64_t queries = uint64_t{shape.heads} * shape.width;
+    attention.index_query = slots_.Required(Name("indexer.q_proj.weight"), {queries, spec_.width});
+    attention.index_key =
+        slots_.Required(Name("indexer.k_proj.weight"), {shape.width, spec_.width});
+    attention.index_query_norm = slots_.RequiredVector(Name("indexer.q_norm.weight"), shape.width);
+    attention.index_key_norm = slots_.RequiredVector(Name("indexer.k_norm.weight"), shape.width);
   }
 
   std::vector<float> Constants(const char* name, MatrixShape shape) {
@@ -349,7 +360,7 @@ class TrunkBuilder {
   }
 
   void Feed(uint32_t number, const char* norm, LayerWeights& layer) {
-    layer.mlp_norm = Norm(Name(norm));
+    if (!spec_.one_norm) layer.mlp_norm = Norm(Name(norm));
     const auto found = weights_.moe_layers.find(number);
     const bool experts = found != weights_.moe_layers.end();
     if (experts) Experts(found->second, layer);

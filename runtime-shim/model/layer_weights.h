@@ -78,6 +78,8 @@ struct AttentionWeights {
   Matrix query_norm, key_norm, sinks;
   // One row per head, whose sigmoid multiplies the head's result (Step-3.5, Ling 3.0).
   Matrix head_gate;
+  // ModelSpec::blocks: the indexer's queries and keys, and the norms of each head.
+  Matrix index_query, index_key, index_query_norm, index_key_norm;
   // Multi-head latent attention. key_up: per head [rank, nope_width]; value_up: per head
   // [value_width, rank]; both stacked over the heads.
   Matrix query_down, query_down_norm, query_up, latent_down, latent_norm, key_up, value_up;

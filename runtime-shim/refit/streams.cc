@@ -130,7 +130,7 @@ Status Streams::RunToOwnSpace(const Batch& batch, std::span<float> stream) {
 }
 
 Status Streams::RunToStream(const Batch& batch, std::span<float> stream) {
-  const float scale = model_->spec().residual_scale;
+  const float scale = model_->spec().ScaleOfExperts();
   std::vector<float> inputs(stream.size()), shared(stream.size()), target(stream.size());
   SHARD_CHECK(pass_[0].RunToExperts(batch.windows, {stream, inputs, {}, shared}));
   SHARD_CHECK(whole_.Read(batch.first, target));
@@ -151,7 +151,7 @@ Status Streams::AddOutputs(size_t node) {
     outputs.resize(batch.tokens * rows_.outputs.width());
     SHARD_CHECK(rows_.outputs.Read(batch.first, outputs));
     if (SetsExpertsApart(spec)) return pass_[0].AddExperts(batch.windows, outputs, stream);
-    for (size_t i = 0; i < stream.size(); ++i) stream[i] += spec.residual_scale * outputs[i];
+    for (size_t i = 0; i < stream.size(); ++i) stream[i] += spec.ScaleOfExperts() * outputs[i];
     return Ok();
   });
 }

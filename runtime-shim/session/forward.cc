@@ -67,7 +67,7 @@ Status Forward::RunAttentionOf(uint32_t layer) {
   layer_ = layer;
   weights_ = &model_.trunk().layers[layer];
   if (spec_.layer[layer].mixes) SHARD_CHECK(MixLayer());
-  if (!spec_.layer[layer].feeds || FeedsInParallel()) return Ok();
+  if (!spec_.layer[layer].feeds || FeedsInParallel() || spec_.one_norm) return Ok();
   const Rows normed = Now(scratch_.normed);
   Norm(weights_->mlp_norm, Now(scratch_.hidden), normed);
   return Mark("norm before the MLP", normed);

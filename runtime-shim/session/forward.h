@@ -89,6 +89,11 @@ class Forward {
   Rows QueriesNow() const;
   Rows AttendedNow() const;
 
+  // forward_blocks.cc
+  Result<std::vector<float>> ProjectIndexer();
+  Status MixBlocks(const Segment& segment, std::span<const float> index_queries,
+                   const Rows& queries, const Rows& mixed);
+
   // forward_mamba.cc
   Status RunMamba();
 

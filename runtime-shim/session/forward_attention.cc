@@ -187,12 +187,18 @@ Status Forward::MixHeads() {
   const bool latent = spec_.is_latent();
   const Rows mixed = latent ? Now(scratch_.latent_out) : AttendedNow();
   const Rows queries = QueriesNow();
+  std::vector<float> index_queries;
+  if (spec_.layer[layer_].picks_blocks) {
+    SHARD_TRY(index_queries, ProjectIndexer());
+  }
   for (const Segment& segment : segments_) {
     const LayerCache& cache = (*segment.caches)[layer_];
     executor_.Attention(
         ShapeOfAttention(segment),
         {Own(queries, segment), cache.keys, cache.values, weights_->attention.sinks},
         Own(mixed, segment));
+    if (spec_.layer[layer_].picks_blocks)
+      SHARD_CHECK(MixBlocks(segment, index_queries, queries, mixed));
   }
   if (!latent) return Mark("attention", mixed);
   const uint32_t rank = spec_.latent.rank, width = spec_.latent.value_width;

@@ -214,7 +214,7 @@ Status Forward::AddExperts() {
   if (weights_->space_up) executor_.MatMul(weights_->space_up, ExpertSums(), branch);
   AddShared();
   SHARD_CHECK(Mark("sum of experts", branch));
-  executor_.Add(Now(scratch_.hidden), branch, spec_.residual_scale);
+  executor_.Add(Now(scratch_.hidden), branch, spec_.ScaleOfExperts());
   return Ok();
 }
 

@@ -107,6 +107,8 @@ void AddAttention(const DeviceModel& model, uint32_t batch, Scratch& scratch, Al
       all.Add(scratch.query_wide, batch, 2 * heads * spec.key_width);
       all.Add(scratch.gates, batch, heads * spec.key_width);
     }
+    all.Add(scratch.index_queries, batch, uint64_t{spec.blocks.heads} * spec.blocks.width);
+    all.Add(scratch.index_keys, batch, spec.blocks.width);
     return;
   }
   uint64_t low = 0;
@@ -173,6 +175,13 @@ void AddCaches(const ModelSpec& spec, const RowCounts& counts, Caches& caches, A
   }
 }
 
+// What the layers that pick blocks have on the host for each position.
+uint64_t IndexBytes(const ModelSpec& spec) {
+  const auto layers = std::count_if(spec.layer.begin(), spec.layer.end(),
+                                    [](const LayerSpec& layer) { return layer.picks_blocks; });
+  return static_cast<uint64_t>(layers) * spec.blocks.width * sizeof(float);
+}
+
 // What the layers of a recurrence have on the host: a session's states.
 uint64_t StateBytes(const ModelSpec& spec) {
   uint64_t bytes = 0;
@@ -200,8 +209,8 @@ RowBytes BytesOfRow(const DeviceModel& model) {
   // projections (forward_kda.cc).
   const uint64_t results = model.spec().kda.heads > 0 ? 6 : 3;
   const uint64_t read = RecurrentIn(model.spec()) + results * RecurrentOut(model.spec());
-  return {row.bytes() - logits + experts + read * sizeof(float), position.bytes(),
-          StateBytes(model.spec())};
+  return {row.bytes() - logits + experts + read * sizeof(float),
+          position.bytes() + IndexBytes(model.spec()), StateBytes(model.spec())};
 }
 
 Result<Caches> AllocateRows(const DeviceModel& model, const RowCounts& counts, Scratch& scratch) {

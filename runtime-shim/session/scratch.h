@@ -18,6 +18,8 @@ class DeviceModel;
 struct LayerCache {
   Rows keys, values;     // values may be columns of keys
   RecurrentState state;  // of a recurrent layer, which has no rows
+  // Of a layer that picks blocks: the indexer's keys, BlockShape::width values for each position.
+  std::vector<float> index_keys;
 };
 
 using LayerCaches = std::vector<LayerCache>;
@@ -36,17 +38,18 @@ struct Scratch {
   // Inputs and outputs of a recurrence: a delta net's channels and values, Mamba's projection and
   // inner width, the values of KDA.
   Rows recurrent_in, recurrent_out;
-  Rows latent_out;             // latent attention: heads * rank
-  Rows gate, up;               // the width of the widest MLP
-  Rows expert_in, expert_out;  // width
-  Rows beside;                 // ModelSpec::parallel_experts: width
-  Rows space_in, space_out;    // of ModelSpec::expert_space
-  Rows zeros;                  // width, always zero
-  Rows sizes;                  // of experts' outputs: 2, for each token and each of its experts
-  Rows router;                 // the largest number of experts of a layer
-  Rows shared_gate;            // 1
-  Rows turns, local_turns;     // rope dims
-  Rows logits;                 // vocabulary; as many rows as RowCounts::logit_bytes hold
+  Rows index_queries, index_keys;  // ModelSpec::blocks: heads * width, width
+  Rows latent_out;                 // latent attention: heads * rank
+  Rows gate, up;                   // the width of the widest MLP
+  Rows expert_in, expert_out;      // width
+  Rows beside;                     // ModelSpec::parallel_experts: width
+  Rows space_in, space_out;        // of ModelSpec::expert_space
+  Rows zeros;                      // width, always zero
+  Rows sizes;                      // of experts' outputs: 2, for each token and each of its experts
+  Rows router;                     // the largest number of experts of a layer
+  Rows shared_gate;                // 1
+  Rows turns, local_turns;         // rope dims
+  Rows logits;                     // vocabulary; as many rows as RowCounts::logit_bytes hold
   std::vector<BufferPtr> buffers;
 };
 

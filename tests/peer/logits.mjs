@@ -18,12 +18,13 @@ const TEXT_TOKENS = 400;
 
 const golden = [
   'deepseek-v3', 'glm-4.5', 'gpt-oss', 'kimi-k2.5', 'llama-4', 'mixtral', 'qwen2-moe', 'qwen3-moe',
-  'qwen3.5-moe', 'ling-3', 'mistral-4',
+  'qwen3.5-moe', 'ling-3', 'mistral-4', 'minimax-m3', 'cohere2moe', 'nemotron-3-puzzle',
 ];
 const generated = [
   'olmoe', 'deepseek-v2', 'glm-4.7-flash', 'minimax-m2', 'granite-moe', 'phi-3.5-moe',
   'dots1', 'ernie-4.5', 'hunyuan', 'bailing', 'bailing-moe-v2', 'qwen3-next', 'mimo-v2',
-  'step-3.5', 'deepseek-v3.2', 'glm-5', 'nemotron-3', 'nemotron-3-super',
+  'step-3.5', 'deepseek-v3.2', 'glm-5', 'nemotron-3', 'nemotron-3-super', 'nemotron-3-puzzle',
+  'minimax-m3', 'cohere2-moe',
   'gemma-4', 'gemma-4-int4',
 ];
 const fewBits = [

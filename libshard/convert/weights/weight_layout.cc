@@ -333,12 +333,16 @@ Status LayOutRanges(const WeightSource& source, const std::vector<Weight>& weigh
   // Skip the check for rows that keep their order: they always fit, and there may be a hundred
   // thousand names.
   const bool fits = layout.rows.order == RowOrder::kAsIs;
+  uint64_t joined = 0;  // rows so far
   for (size_t i = 0; i < weights.size(); ++i) {
     const TensorEntry& entry = *weights[i].plain;
     const RowPlacement placement{layout.rows, layout.packed,
                                  OrderOf(layout.index, static_cast<uint32_t>(i))};
     const std::string where = fits ? "" : source.Where(entry);
     SHARD_TRY(out.shape, AppendRows(where, entry, placement, out.sources));
+    if (!layout.joined) continue;
+    out.shape[0] += joined;
+    joined = out.shape[0];
   }
   if (layout.packed) out.shape.erase(out.shape.begin());
   auto shape = TargetShape(layout, std::move(out.shape));
@@ -387,7 +391,11 @@ Status LayOutReader(const WeightSource& source, const std::vector<Weight>& weigh
     rows = made->rows;
     parts.push_back(made->reader);
   }
-  out.reader = layout.stacked ? StackedRows(std::move(parts)) : parts[0];
+  if (layout.joined) {
+    rows *= parts.size();
+    out.shape[0] = rows;
+  }
+  out.reader = layout.stacked || layout.joined ? StackedRows(std::move(parts)) : parts[0];
   const uint64_t ranges = std::max<uint64_t>(1, out.expert_count);
   for (uint64_t i = 0; i < ranges; ++i) {
     out.rows.push_back({i * rows, rows, OrderOf(layout.index, static_cast<uint32_t>(i))});
@@ -395,20 +403,31 @@ Status LayOutReader(const WeightSource& source, const std::vector<Weight>& weigh
   return Ok();
 }
 
+// Pieces that are stored as rows may have different numbers of them.
+bool SameShape(const Weight& a, const Weight& b, bool joined) {
+  if (!joined || a.plain == nullptr || a.shape.size() != 2) return a.shape == b.shape;
+  return a.shape[1] == b.shape[1];
+}
+
 // Experts of one layer may be stored in several ways, as long as only one of these is plain
-// numbers: calibration leaves some of them as they are.
-Status CheckAlike(const WeightSource& source, const std::vector<Weight>& weights) {
+// numbers: calibration leaves some of them as they are. Pieces of one matrix are stored alike.
+Status CheckAlike(const WeightSource& source, const std::vector<Weight>& weights,
+                  const WeightLayout& layout) {
   const Weight& first = weights[0];
+  if (layout.joined && first.shape.size() != 2) {
+    return WrongShape("two dimensions", first.shape).Within(source.Where(*first.main));
+  }
   const Weight* plain = nullptr;
   for (const Weight& weight : weights) {
     if (weight.plain != nullptr && plain == nullptr) plain = &weight;
     const bool same = weight.plain == nullptr || weight.main->dtype == plain->main->dtype;
-    if (same && weight.shape == first.shape) continue;
+    const bool alike = !layout.joined || weight.main->dtype == first.main->dtype;
+    if (same && alike && SameShape(weight, first, layout.joined)) continue;
     const Weight& other = same ? first : *plain;
     return Error{Code::kUnsupported,
                  Cat(source.Where(*weight.main), ": expected ", other.main->dtype, " of shape ",
-                     FormatShape(other.shape), " as the first expert has, found ",
-                     weight.main->dtype, " of shape ", FormatShape(weight.shape))};
+                     FormatShape(other.shape), " as the first ", layout.joined ? "piece" : "expert",
+                     " has, found ", weight.main->dtype, " of shape ", FormatShape(weight.shape))};
   }
   return Ok();
 }
@@ -429,7 +448,7 @@ const quant::Format* StoredType(const std::vector<Weight>& weights) {
 Status LayOutWeights(const WeightSource& source, const std::vector<Weight>& weights,
                      const WeightLayout& layout, GgufTensor& out) {
   if (layout.rule == ValueRule::kFactor) return LayOutProduct(source, weights, layout, out);
-  SHARD_CHECK(CheckAlike(source, weights));
+  SHARD_CHECK(CheckAlike(source, weights, layout));
   const Weight& first = weights[0];
   out.stored = StoredType(weights);
   out.expert_count = static_cast<uint32_t>(layout.stacked  ? weights.size()

@@ -27,14 +27,15 @@ struct WeightLayout {
   ValueRule rule = ValueRule::kNone;
   bool packed = false;   // axis 0 of the only weight is the expert axis
   bool stacked = false;  // every weight is an expert, ascending by id
+  bool joined = false;   // the weights are runs of rows of one matrix, in their order
   uint64_t index = 0;    // of the tensor in the model
 };
 
 // Sets shape, experts, stored, sources and reader of `out`. Rows that are stored as such in the
 // files, in whatever order, become source ranges; everything else gets a reader. REQUIRES: at least
-// one weight, and exactly one unless stacked or a product (kFactor). kCorrupt for shapes that the
-// order or rule does not fit, kUnsupported for experts that differ in shape, or in the type of plain
-// numbers.
+// one weight, and exactly one unless stacked, joined or a product (kFactor). kCorrupt for shapes
+// that the order or rule does not fit, kUnsupported for experts that differ in shape, or in the
+// type of plain numbers.
 Status LayOutWeights(const WeightSource& source, const std::vector<Weight>& weights,
                      const WeightLayout& layout, GgufTensor& out);
 

@@ -16,7 +16,8 @@ struct ConvertedCase {
   // Of everything that is not F32 whatever the type; "": what conversion gives without a recipe.
   const char* type = "bf16";
   bool mtp = true;           // false: --no-mtp
-  const char* warning = "";  // part of the only one
+  const char* warning = "";  // part of the first one
+  const char* another = "";  // part of the second
   // tokenizer.ggml.pre, where the listing's was set by hand: the vocabulary is too small for the
   // family's own.
   const char* pre = "";
@@ -62,6 +63,14 @@ inline constexpr ConvertedCase kConverted[] = {
      .warning = "left out 5 vision tensors",
      .pre = "kimi-k2",
      .without = "tokenizer.chat_template"},
+    {.family = "minimax-m3", .warning = "left out 27 vision tensors"},
+    {.family = "cohere2moe", .pre = "command-r"},
+    {.family = "nemotron-3-puzzle",
+     .warning = "left out 26 tensors of blocks for ",
+     .pre = "pixtral"},
+    {.family = "qwen3.8-flash-next",
+     .warning = "left out 21 vision tensors",
+     .another = "left out 31 tensors of blocks for "},
 };
 
 // Made by llama-quantize from the converter's output, listed with the keys that changed.

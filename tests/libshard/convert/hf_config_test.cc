@@ -48,6 +48,28 @@ TEST(HfConfig, TheInnermostConfigWinsUnderAnyOfItsNames) {
   EXPECT_FALSE(ParsedConfig(R"({"ffn_config": {"a": 1}})").NestedText());
 }
 
+TEST(HfConfig, ReadsTheConfigsOfBlocksAsListsWithOneEntryPerLayer) {
+  const HfConfig config = ParsedConfig(R"({"moe_latent_size": 8, "block_configs": [
+      {"block_type": "moe", "num_experts_per_tok": 2, "n_routed_experts": 4, "moe_latent_size": 8},
+      {"block_type": "mamba"},
+      {"block_type": "moe", "num_experts_per_tok": 1, "n_routed_experts": 4,
+       "moe_latent_size": 8}]})");
+  EXPECT_THAT(config.FindU32s({"num_experts_per_tok"}).value(), ElementsAre(2, 0, 1));
+  EXPECT_EQ(config.U32({"n_routed_experts"}).value(), 4u) << "all blocks that have it agree";
+  EXPECT_EQ(config.Find({"moe_latent_size"})->path, "moe_latent_size");
+  EXPECT_EQ(*config.Find({"block_type"})->value, Json({"moe", "mamba", "moe"}));
+  EXPECT_EQ(config.Find({"block_type"})->path, "block_configs.block_type");
+  EXPECT_FALSE(config.NestedText());
+}
+
+TEST(HfConfig, LeavesConfigsOfBlocksWithoutAKindAlone) {
+  for (const char* text :
+       {R"({"block_configs": [{"num_experts_per_tok": 2}]})", R"({"block_configs": []})",
+        R"({"block_configs": 3})", R"({"block_configs": [{"block_type": 1}]})"}) {
+    EXPECT_FALSE(ParsedConfig(text).Has({"num_experts_per_tok", "block_type"})) << text;
+  }
+}
+
 TEST(HfConfig, AbsentFieldsAreAnErrorOnlyWhereRequired) {
   const HfConfig config = ParsedConfig("{}");
   EXPECT_FALSE(config.FindU32({"x"}).value());

@@ -245,5 +245,19 @@ TEST(MlxNames, AreNamedWhereTheNumbersAreNotPacked) {
   EXPECT_THAT(model.error().hint, HasSubstr("--format safetensors splits this one"));
 }
 
+TEST(PrunedByLayer, HasNoGgufFormSinceLlamaCppHasOneNumberOfExperts) {
+  for (const Json& count : {Json({3, 2}), Json(3)}) {
+    ConvertSample sample = ConvertSample::PrunedByLayer();
+    sample.config["num_experts"] = count;
+    const auto model = sample.Convert();
+    ASSERT_FALSE(model) << count;
+    EXPECT_EQ(model.error().code, Code::kUnsupported);
+    EXPECT_THAT(model.error().message,
+                EndsWith(": layer 1: expected 3 experts as layer 0 has, since llama.cpp has one "
+                         "number for all layers, found 2"));
+    EXPECT_EQ(model.error().hint, "--format safetensors splits this model");
+  }
+}
+
 }  // namespace
 }  // namespace moepack

@@ -47,6 +47,14 @@ TEST(RowOrder, SplitsJoinedProjections) {
               HasSubstr("the same number for each of 2 query heads and 1 key and value heads"));
 }
 
+TEST(RowOrder, SplitsTheProjectionOfAnIndexer) {
+  const HeadShape shape = {.index_heads = 2, .index_size = 3};
+  EXPECT_THAT(RowsOf({RowOrder::kIndexQuery, shape}, 9).value(), ElementsAre(RowRun{0, 6}));
+  EXPECT_THAT(RowsOf({RowOrder::kIndexKey, shape}, 9).value(), ElementsAre(RowRun{6, 3}));
+  EXPECT_EQ(RowsOf({RowOrder::kIndexKey, shape}, 8).error().message,
+            "rows: expected 3 for each of 2 query heads and the keys, found 8");
+}
+
 TEST(RowOrder, TakesTheValueRowsOfEveryHead) {
   const HeadShape shape = {.heads = 2, .mla_key_size = 3, .mla_value_size = 2};
   EXPECT_THAT(Rows({RowOrder::kMlaValues, shape}, 10), ElementsAre(3, 4, 8, 9));

@@ -46,6 +46,32 @@ class ConvertSample {
     return sample;
   }
 
+  // The same with a layer before it that has three experts.
+  static ConvertSample PrunedByLayer() {
+    ConvertSample sample = Qwen3Moe();
+    for (fixtures::RawTensor& tensor : sample.tensors) {
+      if (const size_t at = tensor.name.find(".0."); tensor.name.starts_with("model.layers."))
+        tensor.name.replace(at, 3, ".1.");
+    }
+    sample.config["num_hidden_layers"] = 2;
+    const std::string at = "model.layers.0.";
+    for (const char* norm : {"input_layernorm", "post_attention_layernorm"})
+      sample.Add(at + norm + ".weight", {4});
+    for (const char* name : {"q", "o"})
+      sample.Add(at + "self_attn." + name + "_proj.weight", {4, 4});
+    for (const char* name : {"k", "v"})
+      sample.Add(at + "self_attn." + name + "_proj.weight", {2, 4});
+    for (const char* name : {"q", "k"}) sample.Add(at + "self_attn." + name + "_norm.weight", {2});
+    sample.Add(at + "mlp.gate.weight", {3, 4});
+    for (const char* expert : {"0.", "1.", "2."}) {
+      const std::string module = at + "mlp.experts." + expert;
+      sample.Add(module + "gate_proj.weight", {2, 4});
+      sample.Add(module + "up_proj.weight", {2, 4});
+      sample.Add(module + "down_proj.weight", {4, 2});
+    }
+    return sample;
+  }
+
   // The same with two key heads of four values.
   static ConvertSample Mixtral() {
     ConvertSample sample;

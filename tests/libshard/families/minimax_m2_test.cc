@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "tests/libshard/convert/converted.h"
 #include "tests/libshard/convert/latent_sample.h"
 
@@ -88,6 +90,39 @@ TEST(MinimaxM2, QueriesAndKeysKeepTheirOrder) {
     EXPECT_EQ(sample.Values(model, std::string("blk.0.attn_") + part + ".weight"),
               sample.Values(std::string("model.layers.0.self_attn.") + part + "_proj.weight"));
   }
+}
+
+// Transformers 5 saves the experts fused, and everything of the router under mlp.
+TEST(MinimaxM2, ConvertsUnderTheNamesOfTransformers5) {
+  ConvertSample sample = Minimax();
+  const std::string at = "model.layers.0.", experts = at + "block_sparse_moe.experts.";
+  std::vector<float> gate_up, down;
+  for (const std::string expert : {"0.", "1."}) {
+    for (const char* part : {"w1", "w3"})
+      for (const float value : sample.Values(experts + expert + part + ".weight"))
+        gate_up.push_back(value);
+    for (const float value : sample.Values(experts + expert + "w2.weight")) down.push_back(value);
+  }
+  const GgufModel before = Converted(sample);
+  ConvertSample renamed = Minimax();
+  renamed.Remove("experts.");
+  for (fixtures::RawTensor& tensor : renamed.tensors) {
+    if (const size_t found = tensor.name.find("block_sparse_moe"); found != std::string::npos)
+      tensor.name.replace(found, std::strlen("block_sparse_moe"), "mlp");
+  }
+  const auto add = [&](const char* name, const std::vector<uint64_t>& shape,
+                       const std::vector<float>& values) {
+    std::string bytes(values.size() * sizeof(float), '\0');
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    renamed.tensors.push_back({at + "mlp.experts." + name, "F32", shape, bytes});
+  };
+  add("gate_up_proj", {2, 6, 4}, gate_up);
+  add("down_proj", {2, 4, 3}, down);
+  const GgufModel after = Converted(renamed);
+  ASSERT_EQ(after.tensors.size(), before.tensors.size());
+  for (const GgufTensor& tensor : before.tensors)
+    EXPECT_EQ(renamed.Values(after, tensor.name), sample.Values(before, tensor.name))
+        << tensor.name;
 }
 
 TEST(MinimaxM2, RequiresASelectionBiasAndNorms) {

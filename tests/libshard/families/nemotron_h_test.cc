@@ -184,5 +184,69 @@ TEST(NemotronH, RefusesWhatTheRuntimeDoesDifferently) {
   EXPECT_THAT(NemotronKeyError(sample).message, HasSubstr("layers_block_type[1]: expected mamba"));
 }
 
+// The same model as a Puzzle with one more layer, whose experts are wider.
+ConvertSample Puzzle() {
+  ConvertSample sample = Nemotron();
+  for (const char* field :
+       {"hybrid_override_pattern", "moe_intermediate_size", "num_experts_per_tok"})
+    sample.config.erase(field);
+  sample.config["architectures"] = {"NemotronHPuzzleForCausalLM"};
+  sample.config["model_type"] = "nemotron_h_puzzle";
+  sample.config["num_hidden_layers"] = 4;
+  sample.config["block_configs"] = Json::parse(R"([{"block_type": "mamba"},
+      {"block_type": "moe", "moe_intermediate_size": 2, "num_experts_per_tok": 1},
+      {"block_type": "attention"},
+      {"block_type": "moe", "moe_intermediate_size": 5, "num_experts_per_tok": 2}])");
+  const std::string moe = "backbone.layers.3.mixer.";
+  sample.Add("backbone.layers.3.norm.weight", {4});
+  sample.Add(moe + "gate.weight", {2, 4});
+  sample.Add(moe + "gate.e_score_correction_bias", {2});
+  for (const char* id : {"0", "1"}) {
+    sample.Add(Cat(moe, "experts.", id, ".up_proj.weight"), {5, 4});
+    sample.Add(Cat(moe, "experts.", id, ".down_proj.weight"), {4, 5});
+  }
+  sample.Add(moe + "shared_experts.up_proj.weight", {3, 4});
+  sample.Add(moe + "shared_experts.down_proj.weight", {4, 3});
+  return sample;
+}
+
+TEST(NemotronH, WritesOneWidthAndOneNumberOfUsedExpertsForAllLayers) {
+  const GgufMetadata keys = ConvertedKeys(Nemotron());
+  EXPECT_EQ(keys.Uint("nemotron_h_moe.expert_feed_forward_length"), 2u);
+  EXPECT_EQ(keys.Uint("nemotron_h_moe.expert_used_count"), 1u);
+}
+
+TEST(NemotronH, WritesTheWidthsAndUsedExpertsOfAPuzzleLayerByLayer) {
+  const GgufMetadata keys = ConvertedKeys(Puzzle());
+  const auto numbers = [&](const char* key) {
+    return keys.Find(Cat("nemotron_h_moe.", key))->AsUints();
+  };
+  EXPECT_THAT(numbers("feed_forward_length"), Optional(ElementsAre(0, 2, 0, 5)));
+  EXPECT_THAT(numbers("expert_feed_forward_length"), Optional(ElementsAre(0, 2, 0, 5)));
+  EXPECT_THAT(numbers("expert_used_count"), Optional(ElementsAre(0, 1, 0, 2)));
+}
+
+TEST(NemotronH, PermutesTheQueriesOfAPuzzleLikeThoseOfLlama) {
+  ConvertSample puzzle = Puzzle(), plain = Nemotron();
+  const std::string source = "backbone.layers.2.mixer.q_proj.weight";
+  EXPECT_EQ(plain.Values(Converted(plain), "blk.2.attn_q.weight"), plain.Values(source));
+  // Two heads of two values: each half is one row, so nothing moves; with one head rows do.
+  puzzle.config["num_attention_heads"] = 1;
+  puzzle.config["head_dim"] = 4;
+  puzzle.Reshape("backbone.layers.2.mixer.k_proj.weight", {4, 4});
+  puzzle.Reshape("backbone.layers.2.mixer.v_proj.weight", {4, 4});
+  const std::vector<float> before = puzzle.Values(source);
+  const std::vector<float> after = puzzle.Values(Converted(puzzle), "blk.2.attn_q.weight");
+  ASSERT_EQ(after.size(), before.size());
+  EXPECT_EQ(after[4], before[8]) << "row 1 is row 2 of the source";
+  EXPECT_EQ(after[8], before[4]);
+}
+
+TEST(NemotronH, RefusesAPuzzleBlockOfAnotherKind) {
+  ConvertSample sample = Puzzle();
+  sample.config["block_configs"][0]["block_type"] = "mlp";
+  EXPECT_THAT(ConversionError(sample).message, HasSubstr("block_configs.block_type[0]"));
+}
+
 }  // namespace
 }  // namespace moepack

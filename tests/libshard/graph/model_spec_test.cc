@@ -197,6 +197,17 @@ TEST(ModelSpec, EveryNemotronLayerHasASingleKind) {
   EXPECT_EQ(Read(keys).expert_width(), 6u);
 }
 
+TEST(ModelSpec, NeedsUsedExpertsOnlyInLayersThatHaveSome) {
+  GgufMetadata keys = Nemotron();
+  keys.Set("nemotron_h_moe.expert_used_count",
+           GgufValue::I32s(std::vector<int32_t>{0, 3, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(Read(keys).layer[1].router.top_k, 3u);
+  keys.Set("nemotron_h_moe.expert_used_count",
+           GgufValue::I32s(std::vector<int32_t>{2, 0, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(MessageOf(keys),
+            "m.gguf: nemotron_h_moe.expert_used_count: expected at least 1, found 0");
+}
+
 TEST(ModelSpec, RefusesLayersAndSizesOfMambaThatDoNotFit) {
   GgufMetadata keys = Nemotron();
   keys.Set("nemotron_h_moe.feed_forward_length",
@@ -219,6 +230,49 @@ TEST(ModelSpec, RefusesLayersAndSizesOfMambaThatDoNotFit) {
   keys.Set("nemotron_h_moe.ssm.state_size", GgufValue::U32(1 << 22));
   EXPECT_EQ(MessageOf(keys),
             "m.gguf: nemotron_h_moe.ssm.state_size: expected a size that fits, found 4194304");
+}
+
+TEST(ModelSpec, CommandRotatesLayersWithAWindowAndLeadingDenseOnes) {
+  GgufMetadata keys = Keys("cohere2moe");
+  keys.Set("cohere2moe.attention.sliding_window", GgufValue::U32(16));
+  keys.Set("cohere2moe.attention.sliding_window_pattern",
+           GgufValue::Bools({false, true, true, false, false, true, true, false}));
+  keys.Set("cohere2moe.leading_dense_block_count", GgufValue::U32(1));
+  keys.Set("cohere2moe.logit_scale", GgufValue::F32(0.25f));
+  const ModelSpec spec = Read(keys);
+  EXPECT_TRUE(spec.one_norm);
+  EXPECT_EQ(spec.logit_scale, 0.25f);
+  EXPECT_EQ(spec.rope.pairing, Pairing::kNeighbours);
+  EXPECT_EQ(spec.ScaleOfExperts(), 1) << "no shared experts";
+  for (const uint32_t layer : {0u, 1u, 5u}) EXPECT_TRUE(spec.layer[layer].rope) << layer;
+  for (const uint32_t layer : {3u, 4u, 7u}) EXPECT_FALSE(spec.layer[layer].rope) << layer;
+  EXPECT_EQ(spec.layer[0].window, 0u);
+  EXPECT_EQ(spec.layer[1].window, 16u);
+  keys.Set("cohere2moe.expert_shared_count", GgufValue::U32(4));
+  EXPECT_EQ(Read(keys).ScaleOfExperts(), 0.5f) << "an average";
+  GgufMetadata centred = Keys("cohere2moe");
+  centred.Remove("cohere2moe.attention.layer_norm_rms_epsilon");
+  centred.Set("cohere2moe.attention.layer_norm_epsilon", GgufValue::F32(1e-5f));
+  EXPECT_THAT(MessageOf(centred), HasSubstr("LayerNorm does not run in the runtime shim"));
+}
+
+TEST(ModelSpec, MinimaxM3PicksBlocksInLayersWithExperts) {
+  GgufMetadata keys = Keys("minimax-m3");
+  const std::pair<const char*, uint32_t> numbers[] = {{"expert_gating_func", 2},
+                                                      {"leading_dense_block_count", 3},
+                                                      {"attention.indexer.head_count", 2},
+                                                      {"attention.indexer.key_length", 32},
+                                                      {"attention.indexer.block_size", 128},
+                                                      {"attention.indexer.top_k", 16},
+                                                      {"attention.indexer.local_blocks", 1}};
+  for (const auto& [key, number] : numbers)
+    keys.Set(std::string("minimax-m3.") + key, GgufValue::U32(number));
+  const ModelSpec spec = Read(keys);
+  EXPECT_EQ(spec.blocks, (BlockShape{2, 32, 128, 16, 1}));
+  EXPECT_FALSE(spec.layer[2].picks_blocks);
+  EXPECT_TRUE(spec.layer[3].picks_blocks);
+  keys.Set("minimax-m3.attention.indexer.head_count", GgufValue::U32(4));
+  EXPECT_THAT(MessageOf(keys), HasSubstr("an indexer with 4 heads for 2 key heads does not run"));
 }
 
 TEST(ModelSpec, WindowsOfMimoAndStepHaveTheirOwnRope) {

@@ -156,6 +156,21 @@ minimax-m2
   expert up 0 255 - model.layers.0.block_sparse_moe.experts.255.w3.weight
   router selection_bias 0 - 0 model.layers.0.block_sparse_moe.e_score_correction_bias
   router router 0 - 0 model.layers.0.block_sparse_moe.gate.weight
+  expert gate_up 0 - 0 model.layers.0.mlp.experts.gate_up_proj
+  router selection_bias 0 - 0 model.layers.0.mlp.e_score_correction_bias
+  router router 0 - 0 model.layers.0.mlp.gate.weight
+cohere2-moe
+  expert up 1 127 - model.layers.1.mlp.experts.127.up_proj.weight
+  router router 1 - 0 model.layers.1.mlp.gate.weight
+  shared up 1 - - model.layers.1.mlp.shared_experts.up_proj.weight
+  trunk dense_mlp 0 - - model.layers.0.mlp.up_proj.weight
+qwen4-exp
+  expert gate_up 0 - 0 model.language_model.layers.0.mlp.experts.gate_up_proj
+  shared shared_gate 0 - - model.language_model.layers.0.mlp.shared_expert_gate.weight
+  trunk residual 0 - - model.language_model.layers.0.attn_hyper_connection.hc_norm.weight
+  trunk layer_embedding 1 - - model.layers.1.ple.ple_embedding.ngram_embedding.shard_11.weight
+  trunk layer_embedding 1 - - model.layers.1.ple.ple_embedding.layer_multipliers
+  trunk residual - - - model.language_model.hyper_connection_mixer.hc_norm.weight
 minimax-m3
   expert gate 3 127 - language_model.model.layers.3.block_sparse_moe.experts.127.w1.weight
   router router 3 - 0 language_model.model.layers.3.block_sparse_moe.gate.weight

@@ -22,6 +22,35 @@ using testing::HasSubstr;
 
 constexpr const char* kTiny = MOEPACK_SOURCE_DIR "/fixtures/tiny-moe";
 
+// Pruned layer by layer: layer 0 has three experts, layer 1 two.
+TEST(MoeModel, HasAsManyExpertsInEachLayerAsItsTensors) {
+  for (const Json& count : {Json({3, 2}), Json(3)}) {
+    ConvertSample sample = ConvertSample::PrunedByLayer();
+    sample.config["num_experts"] = count;
+    const auto model = sample.Open();
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_EQ(model->FindLayer(0)->expert_count, 3u);
+    EXPECT_EQ(model->FindLayer(1)->expert_count, 2u);
+    EXPECT_EQ(model->max_experts(), 3u);
+  }
+}
+
+TEST(MoeModel, RefusesNumbersOfExpertsThatNoLayerHas) {
+  const std::pair<Json, const char*> cases[] = {
+      {2, "num_experts: expected 3 as layer 0 has, found 2"},
+      {4, "num_experts: expected 3 as layer 0 has, found 4"},
+      {Json({2, 3}), "num_experts: expected 3 as layer 0 has, found 2"},
+      {Json({3, 3}), "num_experts: expected 2 as layer 1 has, found 3"}};
+  for (const auto& [count, message] : cases) {
+    ConvertSample sample = ConvertSample::PrunedByLayer();
+    sample.config["num_experts"] = count;
+    const auto model = sample.Open();
+    ASSERT_FALSE(model) << count;
+    EXPECT_EQ(model.error().code, Code::kCorrupt);
+    EXPECT_THAT(model.error().message, HasSubstr(message));
+  }
+}
+
 TEST(MoeModel, ReadsTheTinyModel) {
   const auto model = MoeModel::Open(kTiny);
   ASSERT_TRUE(model) << model.error().message;

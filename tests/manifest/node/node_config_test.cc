@@ -57,6 +57,22 @@ TEST(NodeConfig, ChangesOnlyTheCountAndKeepsTheOrderOfFields) {
   EXPECT_THAT(made.notes, IsEmpty());
 }
 
+TEST(NodeConfig, ChangesTheCountInTheConfigsOfBlocks) {
+  const std::string blocks = R"("block_configs": [
+      {"block_type": "mamba"},
+      {"block_type": "moe", "n_routed_experts": 6, "num_experts_per_tok": 2}])";
+  for (const char* root : {R"("n_routed_experts": 6, )", ""}) {
+    const NodeConfig made =
+        Make(Cat(R"({"num_hidden_layers": 2, )", root, blocks, "}"), PlanWith({0, 2, 5}, 6));
+    const Json node = Json::parse(made.text);
+    EXPECT_EQ(node["block_configs"][0], Json({{"block_type", "mamba"}}));
+    EXPECT_EQ(node["block_configs"][1]["n_routed_experts"], 3);
+    EXPECT_EQ(node["block_configs"][1]["num_experts_per_tok"], 2);
+    EXPECT_EQ(node.contains("n_routed_experts"), *root != '\0');
+    if (*root != '\0') EXPECT_EQ(node["n_routed_experts"], 3);
+  }
+}
+
 // A refit may be made for more experts per token.
 TEST(NodeConfig, TakesTheExpertsPerTokenFromTheRefit) {
   const NodeConfig made = Make(R"({"text_config": {"num_hidden_layers": 1, "num_experts": 6,

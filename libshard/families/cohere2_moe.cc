@@ -1,0 +1,163 @@
+// Cohere's Command models with experts (North-Mini-Code): one norm feeds attention and feed-forward
+// part side by side; some layers attend to a window and rotate, the others do not. Names:
+// transformers (Cohere2Moe), llama.cpp's converter.
+#include <algorithm>
+
+#include "libshard/base/text/text.h"
+#include "libshard/convert/hf_family.h"
+#include "libshard/families/families.h"
+#include "libshard/families/mixed_layers.h"
+#include "libshard/families/name_rows.h"
+#include "libshard/model/config_fields.h"
+
+namespace moepack {
+namespace {
+
+constexpr const char* kGraph = "cohere2moe";  // general.architecture
+
+Family Table() {
+  Family family;
+  family.prefixes = UsualPrefixes();
+  family.routing = {.gating = Gating::kSigmoid, .normalize = false};
+  family.facts = {.plain_width = true};
+  AddModel(family);
+  AddAttention(family, "layers.{L}.");
+  AddDeepseekMoe(family, "layers.{L}.");
+  return family;
+}
+
+// What the graph has built in must be what the config says, if it says anything.
+Status CheckBuiltIn(const HfConfig& config) {
+  const std::pair<const char*, bool> switches[] = {{"use_parallel_block", true},
+                                                   {"use_gated_activation", true},
+                                                   {"use_qk_norm", false},
+                                                   {*fields::kAttentionBias.begin(), false}};
+  for (const auto& [field, expected] : switches) {
+    SHARD_TRY(const std::optional<bool> found, config.FindBool({field}));
+    if (found.value_or(expected) == expected) continue;
+    return CannotHold(
+        config, Cat(field, ": expected ", expected ? "true" : "false",
+                    ", which the runtime takes for granted, found ", *found ? "true" : "false"));
+  }
+  return CheckWord(config, {"shared_expert_combination_strategy"}, {"average"});
+}
+
+// Models have RMS norms if the config gives an epsilon for them, and otherwise LayerNorm without a
+// bias.
+Status AddNormKeys(const HfConfig& config, ArchKeys& keys) {
+  const ConfigKeys mean = {"layer_norm_eps"};
+  if (config.Has(fields::kEpsilon) || !config.Has(mean))
+    SHARD_CHECK(AddEpsilon(config, fields::kEpsilon, "attention.layer_norm_rms_epsilon", keys));
+  if (!config.Has(mean)) return Ok();
+  return AddEpsilon(config, mean, "attention.layer_norm_epsilon", keys);
+}
+
+Status AddExpertKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
+  SHARD_TRY(const uint32_t width, config.U32(fields::ExpertWidth(config)));
+  SHARD_TRY(const uint32_t dense, LeadingDense(config, shape));
+  SHARD_TRY(const std::optional<uint32_t> shared, config.FindU32(fields::kSharedExperts));
+  keys.U32("expert_feed_forward_length", width);
+  keys.U32("leading_dense_block_count", dense);
+  if (shared.value_or(0) == 0) return Ok();
+  uint32_t joined = 0;
+  if (__builtin_mul_overflow(width, *shared, &joined))
+    return config.Wrong(*config.Find(fields::kSharedExperts), "a number of experts");
+  keys.U32("expert_shared_count", *shared);
+  keys.U32("expert_shared_feed_forward_length", joined);
+  return Ok();
+}
+
+Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
+  SHARD_CHECK(CheckBuiltIn(config));
+  SHARD_CHECK(AddNormKeys(config, keys));
+  SHARD_TRY(const float scale, config.F32({"logit_scale"}));
+  SHARD_TRY(const std::vector<bool> windowed, ReadWindowed(config, shape, fields::kLayerTypes));
+  keys.F32("logit_scale", scale);
+  SHARD_CHECK(AddWindowKey(config, keys));
+  keys.Bools("attention.sliding_window_pattern", windowed);
+  keys.U32("vocab_size", shape.vocabulary);
+  SHARD_CHECK(AddExpertKeys(config, shape, keys));
+  // Whole heads are rotated, in neighbouring pairs, and angles are not scaled.
+  keys.U32("rope.dimension_count", shape.head_size);
+  keys.String("rope.scaling.type", "none");
+  return Ok();
+}
+
+Status CheckTensors(const HfConfig& config, const HfShape& shape,
+                    const std::vector<GgufTensor>& tensors) {
+  SHARD_TRY(const uint32_t dense, LeadingDense(config, shape));
+  SHARD_TRY(const std::optional<uint32_t> shared, config.FindU32(fields::kSharedExperts));
+  MixedLayers layers;
+  layers.shared = shared.value_or(0) > 0;
+  layers.moe.assign(shape.layers, true);
+  std::fill_n(layers.moe.begin(), std::min(dense, shape.layers), false);
+  return CheckMixedLayers(config, layers, tensors);
+}
+
+Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
+  HfFamily family;
+  family.architecture = kGraph;
+  family.pre = "command-r";
+  family.all_layers_moe = false;
+  family.own_keys.epsilon = true;
+  family.keys = AddKeys;
+  family.check = CheckTensors;
+  AddModelRows(family);
+  AddAttentionRows(family);
+  AddMixedRows(family, {"layers.{L}.mlp.", "gate", "shared_experts"});
+  return ConvertHf(model, family, options);
+}
+
+// Layers with a window rotate, and so do the leading dense ones.
+void Fill(SpecKeys& keys, ModelSpec& spec) {
+  const uint32_t window = keys.Required("attention.sliding_window");
+  const uint32_t dense = keys.Uint("leading_dense_block_count", 0);
+  const std::vector<bool> windowed = keys.Flags("attention.sliding_window_pattern", spec.layers);
+  if (windowed.empty()) keys.Refuse("attention.sliding_window_pattern", "a list", "none");
+  if (!keys.status()) return;
+  for (uint32_t layer = 0; layer < spec.layers; ++layer) {
+    if (windowed[layer]) spec.layer[layer].window = window;
+    spec.layer[layer].rope = windowed[layer] || layer < dense;
+  }
+  spec.rope.pairing = Pairing::kNeighbours;
+  spec.one_norm = true;
+  spec.logit_scale = keys.RequiredFloat("logit_scale");
+  if (keys.Uint("expert_shared_count", 0) > 0) spec.experts_scale = 0.5f;
+}
+
+constexpr std::string_view kArchitectures[] = {"Cohere2MoeForCausalLM"};
+constexpr std::string_view kModelTypes[] = {"cohere2_moe"};
+
+constexpr ConfigDefault kDefaults[] = {
+    // transformers' Cohere2MoeConfig
+    {R"({"rope_theta": 50000, "tie_word_embeddings": true, "logit_scale": 0.25,
+        "sliding_window": 4096})"},
+};
+
+constexpr GgufArchitecture kGraphs[] = {
+    {.name = kGraph,
+     .routing = {{.gating = Gating::kSigmoid,
+                  .normalize = false,
+                  .reads_gating = true,
+                  .reads_weights = true,
+                  .writes_false_norm = true,
+                  .omits_unit_scale = true}}},
+};
+
+constexpr RuntimeFamily kRuns[] = {
+    {kGraph, "Command with experts", Fill},
+};
+
+}  // namespace
+
+constinit const FamilyEntry kCohere2Moe = {
+    .names = {"cohere2-moe", kArchitectures, kModelTypes},
+    .table = Table,
+    .defaults = kDefaults,
+    .graphs = kGraphs,
+    .architecture = kGraph,
+    .convert = Convert,
+    .runs = kRuns,
+};
+
+}  // namespace moepack
