@@ -298,6 +298,14 @@ class Conversion {
                      written == 0 ? "none" : Cat(written), " in the metadata of its GGUF")};
   }
 
+  Status AddSpecial(const TokenizerFiles& files) {
+    SHARD_TRY(SpecialTokens special, ReadSpecialTokens(files, config_, shape_.vocabulary));
+    SetByText(files, family_.special_texts, shape_.vocabulary, special);
+    if (family_.lists_turn_end) SetTurnEnd(config_, shape_.vocabulary, special);
+    AddSpecialTokens(special, out_.metadata);
+    return Ok();
+  }
+
   Status AddTokenizer() {
     SHARD_TRY(const TokenizerFiles files, TokenizerFiles::Read(tree()));
     SHARD_TRY(const Vocabulary vocabulary,
@@ -314,9 +322,7 @@ class Conversion {
     if (family_.tokenizer_keys != nullptr) {
       SHARD_CHECK(family_.tokenizer_keys(files, vocabulary, out_.metadata));
     }
-    SHARD_TRY(SpecialTokens special, ReadSpecialTokens(files, config_, shape_.vocabulary));
-    SetByText(files, family_.special_texts, shape_.vocabulary, special);
-    AddSpecialTokens(special, out_.metadata);
+    SHARD_CHECK(AddSpecial(files));
     return AddChatTemplate(files, out_.metadata);
   }
 
@@ -337,10 +343,7 @@ class Conversion {
     out_.no_tokenizer = added.error();
     const Result<TokenizerFiles> files = TokenizerFiles::Read(tree());
     if (!files) return Ok();
-    SHARD_TRY(SpecialTokens special, ReadSpecialTokens(*files, config_, shape_.vocabulary));
-    SetByText(*files, family_.special_texts, shape_.vocabulary, special);
-    AddSpecialTokens(special, out_.metadata);
-    return Ok();
+    return AddSpecial(*files);
   }
 
   const MoeModel& model_;

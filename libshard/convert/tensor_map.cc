@@ -277,7 +277,7 @@ class Mapper {
 
 bool IsForced(std::string_view name) {
   return EndsWithAny(name, {"_norm.weight", "ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight",
-                            "ssm_conv1d.weight", "indexer.proj.weight"}) ||
+                            "ssm_conv1d.weight", "shortconv.conv.weight", "indexer.proj.weight"}) ||
          !name.ends_with(".weight");
 }
 

@@ -96,6 +96,7 @@ constexpr GgufKeyType kArchitectureKeys[] = {
     {"attention.indexer.head_count", kReadsU32},
     {"attention.indexer.key_length", kReadsU32},
     {"attention.indexer.top_k", kReadsU32},
+    {"attention.indexer.types", kReadsU32, true},
     {"attention.output_group_count", kReadsU32},
     {"attention.output_lora_rank", kReadsU32},
     {"attention.compress_rope_freq_base", kReadsF32},

@@ -21,9 +21,21 @@ namespace {
 
 // Folders of golden/convert.
 const std::map<std::string, std::string> kGolden = {
-    {"deepseek-v3", "deepseek-v3"}, {"glm4-moe", "glm-4.5"},    {"gpt-oss", "gpt-oss"},
-    {"kimi-k2.5", "kimi-k2.5"},     {"llama4", "llama-4"},      {"mixtral", "mixtral"},
-    {"qwen2-moe", "qwen2-moe"},     {"qwen3-moe", "qwen3-moe"}, {"qwen3.5-moe", "qwen3.5-moe"},
+    {"deepseek-v3", "deepseek-v3"},
+    {"glm4-moe", "glm-4.5"},
+    {"gpt-oss", "gpt-oss"},
+    {"kimi-k2.5", "kimi-k2.5"},
+    {"llama4", "llama-4"},
+    {"mixtral", "mixtral"},
+    {"qwen2-moe", "qwen2-moe"},
+    {"qwen3-moe", "qwen3-moe"},
+    {"qwen3.5-moe", "qwen3.5-moe"},
+    {"glm5", "glm-5.2"},
+    {"granite-moe-hybrid", "granite-4-h"},
+    {"hy3", "hy3"},
+    {"laguna", "laguna"},
+    {"lfm2-moe", "lfm2-moe"},
+    {"qwen3-vl-moe", "qwen3-vl-moe"},
 };
 
 // A row of the table, cell by cell.

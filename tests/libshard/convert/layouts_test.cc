@@ -51,7 +51,8 @@ class ConvertedLayout : public testing::TestWithParam<std::string> {
 TEST_P(ConvertedLayout, HasOptionalTensorsOnlyForArchitecturesThatReadThem) {
   EXPECT_EQ(Names().size(), gguf_.tensors.size()) << "two tensors have the same name";
   const bool hybrid = gguf_.architecture() == "qwen3next" || gguf_.architecture() == "qwen35moe";
-  const bool mamba = gguf_.architecture() == "nemotron_h_moe";
+  const bool mamba =
+      gguf_.architecture() == "nemotron_h_moe" || gguf_.architecture() == "granitehybrid";
   const bool joined = gguf_.architecture() == "bailingmoe2";
   for (const std::string& name : Names()) {
     const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
@@ -80,7 +81,7 @@ bool IsF32(const GgufTensor& tensor) {
   const auto ends = [&](const char* end) { return name.ends_with(end); };
   return tensor.shape.size() <= 1 || ends("_norm.weight") || ends("ffn_gate_inp.weight") ||
          ends("ffn_gate_inp_shexp.weight") || ends("ssm_conv1d.weight") ||
-         ends("indexer.proj.weight") || !ends(".weight");
+         ends("shortconv.conv.weight") || ends("indexer.proj.weight") || !ends(".weight");
 }
 
 TEST_P(ConvertedLayout, KeepsInF32WhatTheRuntimeComputesInF32) {
@@ -112,8 +113,8 @@ TEST_P(ConvertedLayout, StacksExpertsInAscendingOrder) {
 
 // Heads are in two halves everywhere except in the architectures whose rope rotates neighbours and
 // whose checkpoints do not store them that way.
-TEST_P(ConvertedLayout, OnlyThreeArchitecturesGetPermutedQueriesAndKeys) {
-  const std::set<std::string> neighbours = {"llama", "granitemoe", "bailingmoe"};
+TEST_P(ConvertedLayout, OnlyFourArchitecturesGetPermutedQueriesAndKeys) {
+  const std::set<std::string> neighbours = {"llama", "granitemoe", "granitehybrid", "bailingmoe"};
   const bool permuted = neighbours.contains(gguf_.architecture());
   size_t compared = 0;
   for (const GgufTensor& tensor : gguf_.tensors) {
@@ -167,6 +168,7 @@ const std::set<std::string_view> kFloats = {
 const std::map<std::string_view, GgufType> kOthers = {
     {"attention.head_count", GgufType::kArray},
     {"attention.head_count_kv", GgufType::kArray},
+    {"attention.indexer.types", GgufType::kArray},
     {"attention.recurrent_layers", GgufType::kArray},
     {"attention.sliding_window_pattern", GgufType::kArray},
     {"rope.dimension_sections", GgufType::kArray},
@@ -304,6 +306,28 @@ const Requirement kRequirements[] = {
      {"blk.0.ssm_a", "blk.0.ssm_d", "blk.0.ssm_dt.bias", "blk.1.exp_probs_b.bias",
       "blk.1.ffn_up_shexp.weight"},
      {"expert_gating_func"}},
+    {"granitehybrid",
+     {"logit_scale", "ssm.conv_kernel", "ssm.inner_size", "ssm.state_size", "ssm.time_step_rank",
+      "ssm.group_count", "rope.scaling.finetuned", "expert_shared_feed_forward_length"},
+     {"blk.0.ssm_a", "blk.0.ssm_d", "blk.0.ssm_dt.bias", "blk.1.attn_q.weight"},
+     {"expert_gating_func"}},
+    {"hy_v3",
+     {"expert_gating_func", "expert_feed_forward_length", "expert_shared_feed_forward_length",
+      "expert_weights_norm", "expert_weights_scale", "nextn_predict_layers"},
+     {"blk.1.exp_probs_b", "blk.0.attn_q_norm.weight", "blk.3.nextn.shared_head_norm.weight"},
+     {"leading_dense_block_count"}},
+    {"laguna",
+     {"attention.sliding_window", "rope.freq_base_swa", "rope.dimension_count_swa",
+      "expert_weights_norm", "expert_weights_scale", "expert_feed_forward_length",
+      "expert_shared_feed_forward_length", "leading_dense_block_count"},
+     {"blk.0.attn_gate.weight", "blk.1.exp_probs_b.bias"},
+     {"attention.sliding_window_pattern"}},
+    {"lfm2moe",
+     {"shortconv.l_cache", "expert_gating_func", "expert_feed_forward_length",
+      "leading_dense_block_count"},
+     {"token_embd_norm.weight", "blk.0.shortconv.conv.weight", "blk.1.attn_q_norm.weight"},
+     {"expert_weights_norm"}},
+    {"qwen3vlmoe", {"expert_feed_forward_length", "n_deepstack_layers"}, {"output.weight"}, {}},
     {"phimoe",
      {"rope.scaling.original_context_length", "feed_forward_length"},
      {"output.weight", "output.bias", "output_norm.bias", "blk.0.attn_norm.bias",
