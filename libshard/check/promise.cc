@@ -14,10 +14,9 @@ namespace moepack {
 namespace {
 
 // Fields of attention whose heads differ between layers, or between keys and values.
-constexpr ConfigKeys kHeadsPerLayer = {"num_attention_heads_per_layer"};
 constexpr ConfigKeys kUnevenHeads[] = {fields::kGlobalHeadSize, fields::kGlobalKeyHeads,
                                        fields::kWindowKeyHeads, fields::kWindowHeadSize,
-                                       fields::kOtherAttention, kHeadsPerLayer};
+                                       fields::kOtherAttention, fields::kHeadsPerLayer};
 
 class PromiseReader {
  public:
@@ -215,6 +214,11 @@ Status ReadAttention(const HfConfig& config, const BlockCounts& counts, ModelPro
   for (size_t layer = 0; layer < counts.layers; ++layer) {
     promise.layers[layer].kind = kinds.layers[layer].kind;
     promise.layers[layer].attention = kinds.layers[layer].words;
+  }
+  const std::vector<bool> indexers = ReadIndexers(config, counts, faults);
+  for (size_t layer = 0; layer < std::min(indexers.size(), counts.layers); ++layer) {
+    promise.layers[layer].indexer = indexers[layer];
+    if (!indexers[layer]) promise.layers[layer].attention += " shared indexer";
   }
   // DeepSeek-V4's first layers choose experts by the token's id.
   SHARD_TRY(const auto hashed, config.FindU32({"num_hash_layers"}));

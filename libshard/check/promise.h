@@ -23,6 +23,7 @@ struct LayerPromise {
   // the kind in the config's words, "linear_attention" or "1", by which layers are grouped; "" if
   // it does not say
   std::string attention;
+  bool indexer = true;  // where the family has indexers, the layer has its own
 };
 
 // The heads of ordinary attention, which are the same in all layers.

@@ -181,13 +181,13 @@ Result<AttentionOutline> AttentionOutline::Read(const HfConfig& config, const Fa
   return out;
 }
 
-std::vector<PromisedTensor> AttentionOutline::Of(LayerKind kind) const {
+std::vector<PromisedTensor> AttentionOutline::Of(LayerKind kind, bool indexer) const {
   if (!has_rows_) return {};
   if (kind == LayerKind::kLinear && promise_->linear_attention) return Linear();
   if (std::find(kOrdinary.begin(), kOrdinary.end(), kind) == kOrdinary.end()) return {};
   if (mixers_) return {};
   if (joined_) return Joined();
-  return promise_->latent ? Latent() : Standard();
+  return promise_->latent ? Latent(indexer) : Standard();
 }
 
 std::vector<PromisedTensor> AttentionOutline::Standard() const {
@@ -226,7 +226,7 @@ std::vector<PromisedTensor> AttentionOutline::Joined() const {
   return out;
 }
 
-std::vector<PromisedTensor> AttentionOutline::Latent() const {
+std::vector<PromisedTensor> AttentionOutline::Latent(bool indexer) const {
   std::vector<PromisedTensor> out;
   const auto add = [&](const char* name, std::vector<uint64_t> shape = {}) {
     out.push_back({.name = Cat("self_attn.", name), .shape = std::move(shape)});
@@ -243,7 +243,7 @@ std::vector<PromisedTensor> AttentionOutline::Latent() const {
   add("kv_a_layernorm.weight");
   add("kv_b_proj.weight");
   add("o_proj.weight");
-  if (indexer_.heads == 0 || indexer_.size == 0 || rank == 0) return out;
+  if (!indexer || indexer_.heads == 0 || indexer_.size == 0 || rank == 0) return out;
   add("indexer.wq_b.weight", {indexer_.heads * indexer_.size, rank});
   add("indexer.wk.weight", {indexer_.size, hidden});
   add("indexer.k_norm.weight", {indexer_.size});

@@ -45,14 +45,14 @@ class AttentionOutline {
   static Result<AttentionOutline> Read(const HfConfig& config, const Family& family,
                                        const ModelPromise& promise);
 
-  // Returns the attention tensors of a decoder layer of the kind that the config names; empty if
-  // the kind is unknown.
-  std::vector<PromisedTensor> Of(LayerKind kind) const;
+  // Returns the attention tensors of a decoder layer of the kind that the config names, without an
+  // indexer if `indexer` is false; empty if the kind is unknown.
+  std::vector<PromisedTensor> Of(LayerKind kind, bool indexer = true) const;
 
  private:
   std::vector<PromisedTensor> Standard() const;
   std::vector<PromisedTensor> Joined() const;
-  std::vector<PromisedTensor> Latent() const;
+  std::vector<PromisedTensor> Latent(bool indexer) const;
   std::vector<PromisedTensor> Linear() const;
 
   struct LinearSizes {

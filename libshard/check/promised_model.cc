@@ -182,7 +182,7 @@ class Promiser {
     // In families of mixers a layer is either attention or a feed-forward part.
     const bool mixers = promise_.mixers;
     const bool moe = promised.moe.value_or(true);
-    if (!mixers || !moe) AddAttention(at, promised.kind, layer);
+    if (!mixers || !moe) AddAttention(at, promised.kind, layer, promised.indexer);
     if (moe) {
       AddMoe(layer);
     } else if (!mixers) {
@@ -198,8 +198,8 @@ class Promiser {
     }
   }
 
-  void AddAttention(const std::string& at, LayerKind kind, uint32_t layer) {
-    const std::vector<PromisedTensor> tensors = attention_.Of(kind);
+  void AddAttention(const std::string& at, LayerKind kind, uint32_t layer, bool indexer = true) {
+    const std::vector<PromisedTensor> tensors = attention_.Of(kind, indexer);
     bool known = !tensors.empty();
     for (const PromisedTensor& tensor : tensors) {
       known = Add(at + tensor.name, tensor.shape, tensor.f32) && known;

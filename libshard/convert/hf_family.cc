@@ -319,13 +319,16 @@ class Conversion {
                      written == 0 ? "none" : Cat(written), " in the metadata of its GGUF")};
   }
 
-  Result<SpecialTokens> ReadSpecial(const TokenizerFiles& files) const {
+  Status AddSpecial(const TokenizerFiles& files) {
     SHARD_TRY(SpecialTokens special, ReadSpecialTokens(files, config_, shape_.vocabulary));
     SetByText(files, family_.special_texts, shape_.vocabulary, special);
-    if (!family_.eos_of_config) return special;
-    SHARD_TRY(const std::optional<uint32_t> eos, config_.FindU32({"eos_token_id"}));
-    if (eos && *eos < shape_.vocabulary) special.ids["eos"] = *eos;
-    return special;
+    if (family_.lists_turn_end) SetTurnEnd(config_, shape_.vocabulary, special);
+    if (family_.eos_of_config) {
+      SHARD_TRY(const std::optional<uint32_t> eos, config_.FindU32({"eos_token_id"}));
+      if (eos && *eos < shape_.vocabulary) special.ids["eos"] = *eos;
+    }
+    AddSpecialTokens(special, out_.metadata);
+    return Ok();
   }
 
   Status AddTokenizer() {
@@ -344,8 +347,7 @@ class Conversion {
     if (family_.tokenizer_keys != nullptr) {
       SHARD_CHECK(family_.tokenizer_keys(files, vocabulary, out_.metadata));
     }
-    SHARD_TRY(const SpecialTokens special, ReadSpecial(files));
-    AddSpecialTokens(special, out_.metadata);
+    SHARD_CHECK(AddSpecial(files));
     return AddChatTemplate(files, out_.metadata);
   }
 
@@ -366,9 +368,7 @@ class Conversion {
     out_.no_tokenizer = added.error();
     const Result<TokenizerFiles> files = TokenizerFiles::Read(tree());
     if (!files) return Ok();
-    SHARD_TRY(const SpecialTokens special, ReadSpecial(*files));
-    AddSpecialTokens(special, out_.metadata);
-    return Ok();
+    return AddSpecial(*files);
   }
 
   const MoeModel& model_;

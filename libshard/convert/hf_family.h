@@ -41,6 +41,7 @@ struct HfFamily {
   // Checks what the config promises about several tensors together.
   Status (*check)(const HfConfig& config, const HfShape& shape,
                   const std::vector<GgufTensor>& tensors) = nullptr;
+  bool lists_turn_end = false;  // SetTurnEnd
   // The texts of special tokens that are not identified in any other way.
   std::vector<SpecialText> special_texts;
   Result<Vocabulary> (*vocabulary)(const VocabularyRequest& request) = ReadBpe;

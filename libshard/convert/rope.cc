@@ -157,9 +157,49 @@ Status CheckRopeBase(const HfConfig& rope, float base) {
   return base > 1 ? Ok() : Status(rope.Wrong(*rope.Find(fields::kRopeBase), "more than 1"));
 }
 
+bool HasRopeKinds(const HfConfig& config) {
+  const std::optional<HfConfig::Field> field = config.Find(fields::kRope);
+  return field && field->value->is_object() &&
+         field->value->contains(LayerKindName(LayerKind::kFull));
+}
+
+Result<HfConfig> RopeOfKind(const HfConfig& config, LayerKind layers) {
+  const std::string kind(LayerKindName(layers));
+  const std::optional<HfConfig::Field> field = config.Find(fields::kRope);
+  if (!field) return config.Missing(fields::kRope, "an object for each kind of layer");
+  if (!field->value->is_object() || !field->value->contains(kind) ||
+      !(*field->value)[kind].is_object()) {
+    return config.Wrong(*field, Cat("an object with one for ", kind));
+  }
+  return HfConfig::Parse(Cat(config.where(), ": ", field->path, ".", kind),
+                         (*field->value)[kind].dump());
+}
+
+Error OtherRope(const HfConfig& rope, const char* field, const std::string& expected,
+                const std::string& found) {
+  return {Code::kUnsupported,
+          Cat(rope.where(), ": ", field, ": expected ", expected, ", found ", found), kNoGgufHint};
+}
+
+namespace {
+
+// Adds the base of layers with a window, which the runtime does not scale.
+Status AddWindowBase(const HfConfig& config, ArchKeys& keys) {
+  SHARD_TRY(const HfConfig window, RopeOfKind(config, LayerKind::kWindow));
+  SHARD_TRY(const std::string type, RopeType(window));
+  if (type != "default") return OtherRope(window, "rope_type", "default", type);
+  SHARD_TRY(const float base, window.F32(fields::kRopeBase));
+  SHARD_CHECK(CheckRopeBase(window, base));
+  keys.F32("rope.freq_base_swa", base);
+  return Ok();
+}
+
+}  // namespace
+
 Status AddRopeKeys(const HfConfig& config, const RopeSupport& support, ArchKeys& keys,
                    std::vector<std::string>& warnings) {
-  SHARD_TRY(const HfConfig rope, config.Rope());
+  const bool by_kind = support.by_kind && HasRopeKinds(config);
+  SHARD_TRY(const HfConfig rope, by_kind ? RopeOfKind(config, LayerKind::kFull) : config.Rope());
   SHARD_CHECK(AddScaling(rope, support, keys, warnings));
   SHARD_CHECK(AddSections(rope, keys));
   if (support.log_multiplier) SHARD_CHECK(AddLogMultiplier(rope, keys));
@@ -167,7 +207,7 @@ Status AddRopeKeys(const HfConfig& config, const RopeSupport& support, ArchKeys&
   if (bases.empty() && support.default_theta) bases.push_back(*support.default_theta);
   if (!bases.empty()) keys.F32("rope.freq_base", bases[0]);
   if (bases.size() > 1) keys.F32("rope.freq_base_swa", bases[1]);
-  return Ok();
+  return by_kind ? AddWindowBase(config, keys) : Ok();
 }
 
 Result<std::vector<float>> RopeFactors(const HfConfig& config, uint32_t head_size,
@@ -196,6 +236,7 @@ Result<std::vector<float>> RopeFactors(const HfConfig& config, uint32_t head_siz
 Result<std::vector<RopeTensor>> RopeTensors(const HfConfig& config, const RopeSupport& support,
                                             uint32_t head_size) {
   std::vector<RopeTensor> tensors;
+  if (support.by_kind) return tensors;
   if (support.llama3) {
     SHARD_TRY(std::vector<float> factors, RopeFactors(config, head_size, support));
     if (!factors.empty()) tensors.push_back({"rope_freqs.weight", std::move(factors)});

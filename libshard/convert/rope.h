@@ -8,6 +8,7 @@
 
 #include "libshard/base/result.h"
 #include "libshard/convert/base_keys.h"
+#include "libshard/model/config_layers.h"
 #include "libshard/model/hf_config.h"
 
 namespace moepack {
@@ -24,7 +25,19 @@ struct RopeSupport {
   // rope.freq_base_swa.
   bool window_base = false;
   bool longrope = false;  // reads rope_factors_long.weight and rope_factors_short.weight
+  // Configs may have one set of parameters for layers with full attention and another for those
+  // with a window, which have only a base of their own, rope.freq_base_swa. There are no tensors
+  // then.
+  bool by_kind = false;
 };
+
+// Whether the config has a set of parameters for each kind of layer.
+bool HasRopeKinds(const HfConfig& config);
+// The set of parameters for layers of that kind, of a config that has one for each.
+Result<HfConfig> RopeOfKind(const HfConfig& config, LayerKind layers);
+// kUnsupported if the field says something that the runtime does not have.
+Error OtherRope(const HfConfig& rope, const char* field, const std::string& expected,
+                const std::string& found);
 
 // kCorrupt unless `base`, which comes from rope_theta, is more than 1, which every runtime takes
 // for granted.

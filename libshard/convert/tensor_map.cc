@@ -321,9 +321,10 @@ class Mapper {
 };
 
 bool IsForced(std::string_view name) {
-  return EndsWithAny(name, {"_norm.weight", "ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight",
-                            "ssm_conv1d.weight", "ssm_conv1d_q.weight", "ssm_conv1d_k.weight",
-                            "ssm_conv1d_v.weight", "indexer.proj.weight"}) ||
+  return EndsWithAny(name,
+                     {"_norm.weight", "ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight",
+                      "ssm_conv1d.weight", "ssm_conv1d_q.weight", "ssm_conv1d_k.weight",
+                      "ssm_conv1d_v.weight", "shortconv.conv.weight", "indexer.proj.weight"}) ||
          !name.ends_with(".weight");
 }
 

@@ -22,10 +22,10 @@ constexpr const FamilyEntry* kEntries[] = {SHARD_FAMILIES(SHARD_LIST_FAMILY)};
 // converts to them.
 constexpr GgufArchitecture kOtherGraphs[] = {
 
-    {.name = "afmoe"},      {.name = "exaone-moe"},     {.name = "grok"},
-    {.name = "grovemoe"},   {.name = "hy_v3"},          {.name = "kimi-linear"},
-    {.name = "llada-moe"},  {.name = "nomic-bert-moe"}, {.name = "rnd1"},
-    {.name = "sarvam-moe"}, {.name = "smallthinker"},
+    {.name = "afmoe"},          {.name = "exaone-moe"},  {.name = "grok"},
+    {.name = "grovemoe"},       {.name = "kimi-linear"}, {.name = "llada-moe"},
+    {.name = "nomic-bert-moe"}, {.name = "rnd1"},        {.name = "sarvam-moe"},
+    {.name = "smallthinker"},
 };
 
 // A table that is built when it is first asked for, and never destroyed: anything that lives until

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "libshard/base/text/text.h"
 #include "libshard/families/mixed_layers.h"
@@ -68,6 +69,15 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   return Ok();
 }
 
+// Which layers have an indexer of their own; empty if the config does not say.
+Result<std::vector<bool>> OwnIndexers(const HfConfig& config, const HfShape& shape) {
+  SHARD_TRY(const BlockCounts counts, CountBlocks(config, shape));
+  ConfigFaults faults;
+  std::vector<bool> own = ReadIndexers(config, counts, faults);
+  SHARD_CHECK(CheckFaults(config, faults));
+  return own;
+}
+
 Status AddKeysWithIndexer(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_CHECK(AddKeys(config, shape, keys));
   SHARD_TRY(const uint32_t heads, config.U32(fields::kIndexHeads));
@@ -76,6 +86,8 @@ Status AddKeysWithIndexer(const HfConfig& config, const HfShape& shape, ArchKeys
   keys.U32("attention.indexer.head_count", heads);
   keys.U32("attention.indexer.key_length", size);
   keys.U32("attention.indexer.top_k", top);
+  SHARD_TRY(const std::vector<bool> own, OwnIndexers(config, shape));
+  if (!own.empty()) keys.Bools("attention.indexer.types", own);
   return Ok();
 }
 
@@ -103,8 +115,29 @@ void AddIndexer(HfFamily& family) {
   AddOptionalRow(family, at + "weights_proj.weight", to + "proj.weight");
 }
 
-template <bool selection_bias>
+// The runtime computes with the indexer of every layer that has its own.
+Status CheckIndexers(const HfConfig& config, const HfShape& shape,
+                     const std::vector<GgufTensor>& tensors) {
+  SHARD_TRY(const std::vector<bool> own, OwnIndexers(config, shape));
+  std::set<std::string_view> names;
+  for (const GgufTensor& tensor : tensors) names.insert(tensor.name);
+  for (size_t layer = 0; layer < shape.layers; ++layer) {
+    if (!own.empty() && !own[layer]) continue;
+    for (const char* part :
+         {"attn_q_b.weight", "attn_k.weight", "k_norm.weight", "k_norm.bias", "proj.weight"}) {
+      const std::string name = Cat("blk.", layer, ".indexer.", part);
+      if (names.contains(name)) continue;
+      return Error{Code::kCorrupt,
+                   Cat(config.where(), ": layer ", layer,
+                       ": expected an indexer of its own, found no tensor for ", name)};
+    }
+  }
+  return Ok();
+}
+
+template <bool selection_bias, bool indexer>
 Status Check(const HfConfig& config, const HfShape& shape, const std::vector<GgufTensor>& tensors) {
+  if (indexer) SHARD_CHECK(CheckIndexers(config, shape, tensors));
   return CheckLeadingDense(config, shape, selection_bias, tensors);
 }
 
@@ -183,7 +216,9 @@ Result<HfFamily> MakeDeepseek2(const MoeModel& model, const Deepseek2& variant) 
   family.all_layers_moe = false;
   family.heads = variant.indexer ? ReadHeads<true> : ReadHeads<false>;
   family.keys = variant.indexer ? AddKeysWithIndexer : AddKeys;
-  family.check = variant.selection_bias ? Check<true> : Check<false>;
+  family.check = variant.selection_bias
+                     ? (variant.indexer ? Check<true, true> : Check<true, false>)
+                     : (variant.indexer ? Check<false, true> : Check<false, false>);
   AddModelRows(family);
   AddAttention(family, query_rank.value_or(0) > 0);
   if (variant.indexer) AddIndexer(family);

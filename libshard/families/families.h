@@ -67,6 +67,7 @@ inline constexpr GraphRouting kSoftmaxPlain = {.gating = Gating::kSoftmax, .norm
   ROW(kErnie45Moe)          \
   ROW(kGemma4Moe)           \
   ROW(kHunyuanMoe)          \
+  ROW(kHyV3)                \
   ROW(kLfm2Moe)             \
   ROW(kBailingMoe)          \
   ROW(kBailingMoeV2)        \

@@ -50,25 +50,6 @@ Family Table() {
 // rotated.
 constexpr float kNoTurn = 1e30f;
 
-// rope_parameters has an object for each kind of layer.
-Result<HfConfig> RopeOfKind(const HfConfig& config, LayerKind layers) {
-  const std::string kind(LayerKindName(layers));
-  const std::optional<HfConfig::Field> field = config.Find(fields::kRope);
-  if (!field) return config.Missing(fields::kRope, "an object for each kind of layer");
-  if (!field->value->is_object() || !field->value->contains(kind) ||
-      !(*field->value)[kind].is_object()) {
-    return config.Wrong(*field, Cat("an object with one for ", kind));
-  }
-  return HfConfig::Parse(Cat(config.where(), ": ", field->path, ".", kind),
-                         (*field->value)[kind].dump());
-}
-
-Error OtherRope(const HfConfig& rope, const char* key, const std::string& expected,
-                const std::string& found) {
-  return {Code::kUnsupported,
-          Cat(rope.where(), ": ", key, ": expected ", expected, ", found ", found), kNoGgufHint};
-}
-
 // Only the first `partial_rotary_factor` of a head's pairs are rotated, which the factors tell the
 // runtime.
 Result<std::vector<RopeTensor>> FactorsOfFullLayers(const HfConfig& config) {

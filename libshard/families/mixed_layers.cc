@@ -30,7 +30,7 @@ std::vector<std::string> MoeNames(const MixedLayers& layers, bool fused) {
     if (!fused || name == kProjections[2]) names.push_back(Cat("ffn_", name, "_exps.weight"));
     if (layers.shared) names.push_back(Cat("ffn_", name, "_shexp.weight"));
   }
-  if (layers.selection_bias) names.push_back("exp_probs_b.bias");
+  if (layers.selection_bias) names.push_back(layers.bias_name);
   return names;
 }
 
@@ -234,6 +234,27 @@ Result<std::vector<LayerKind>> ReadBlockKinds(const HfConfig& config, const HfSh
                                   Quoted(read.layers[i].words)));
   }
   return kinds;
+}
+
+Status CheckKindTensors(const HfConfig& config, const std::vector<LayerKind>& kinds,
+                        const std::vector<KindTensors>& rows,
+                        const std::vector<GgufTensor>& tensors) {
+  std::set<std::string_view> present;
+  for (const GgufTensor& tensor : tensors) present.insert(tensor.name);
+  for (size_t layer = 0; layer < kinds.size(); ++layer) {
+    for (const KindTensors& row : rows) {
+      const bool expected = row.kind == kinds[layer];
+      for (const char* name : row.names) {
+        const std::string full = Cat("blk.", layer, ".", name);
+        if (present.contains(full) == expected) continue;
+        return Error{Code::kCorrupt,
+                     Cat(config.where(), ": layer ", layer, ": expected a layer of ",
+                         LayerKindName(kinds[layer]), " as the config has it, found ",
+                         expected ? "no " : "", full)};
+      }
+    }
+  }
+  return Ok();
 }
 
 Status CheckFullAttention(const HfConfig& config, const HfShape& shape) {

@@ -52,8 +52,9 @@ Result<uint32_t> LeadingDense(const HfConfig& config, const HfShape& shape);
 // and none of the other kind; kCorrupt otherwise.
 struct MixedLayers {
   std::vector<bool> moe;        // per block
-  bool selection_bias = false;  // exp_probs_b
+  bool selection_bias = false;  // bias_name
   bool shared = true;           // shared experts
+  const char* bias_name = "exp_probs_b.bias";
 };
 Status CheckMixedLayers(const HfConfig& config, const MixedLayers& layers,
                         const std::vector<GgufTensor>& tensors);
@@ -95,6 +96,17 @@ Result<BlockCounts> CountBlocks(const HfConfig& config, const HfShape& shape);
 Result<std::vector<LayerKind>> ReadBlockKinds(const HfConfig& config, const HfShape& shape,
                                               ConfigKeys field,
                                               std::initializer_list<LayerKind> known);
+
+// The tensors, named as after "blk.N.", that the runtime requires in layers of one kind and reads
+// in no other.
+struct KindTensors {
+  LayerKind kind;
+  std::vector<const char*> names;
+};
+// kCorrupt unless each block has the tensors of its kind and none of another kind's.
+Status CheckKindTensors(const HfConfig& config, const std::vector<LayerKind>& kinds,
+                        const std::vector<KindTensors>& rows,
+                        const std::vector<GgufTensor>& tensors);
 
 // Returns kUnsupported if the config names anything but full attention, for architectures whose
 // runtime supports nothing else.

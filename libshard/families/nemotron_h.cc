@@ -12,6 +12,7 @@
 #include "libshard/base/text/text.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/families/families.h"
+#include "libshard/families/mamba_rows.h"
 #include "libshard/families/mixed_layers.h"
 #include "libshard/families/name_rows.h"
 #include "libshard/model/config_fields.h"
@@ -55,50 +56,10 @@ Family Table() {
   return family;
 }
 
-// llama.cpp's converter writes this for all models with Mamba layers, whose attention has no
-// positions.
-constexpr uint32_t kContext = 1u << 20;
-
 // hybrid_override_pattern, a letter for each layer, or a word for each.
 Result<std::vector<LayerKind>> ReadKinds(const HfConfig& config, const HfShape& shape) {
   return ReadBlockKinds(config, shape, fields::kBlockKinds,
                         {LayerKind::kMamba, LayerKind::kFull, LayerKind::kExperts});
-}
-
-// The runtime does not clamp the time step.
-Status CheckTimeStep(const HfConfig& config) {
-  const std::optional<HfConfig::Field> limit = config.Find({"time_step_limit"});
-  const auto infinite = [](const Json& number) {
-    return number.is_null() || number == "Infinity" ||
-           (number.is_number() && number.get<double>() > 1e30);
-  };
-  const bool none = !limit || (limit->value->is_array() && limit->value->size() == 2 &&
-                               (*limit->value)[0] == 0 && infinite((*limit->value)[1]));
-  if (none) return Ok();
-  return Error{Code::kUnsupported,
-               Cat(config.where(), ": ", limit->path, ": expected no limit, since the runtime ",
-                   "does not clamp time steps, found ", DescribeJson(*limit->value)),
-               kNoGgufHint};
-}
-
-Status AddMambaKeys(const HfConfig& config, ArchKeys& keys) {
-  SHARD_TRY(const uint32_t kernel, config.U32(fields::kMambaKernel));
-  SHARD_TRY(const uint32_t size, config.U32(fields::kMambaState));
-  SHARD_TRY(const uint32_t groups, config.U32(fields::kMambaGroups));
-  SHARD_TRY(const uint32_t heads, config.U32(fields::kMambaHeads));
-  SHARD_TRY(const uint32_t width, config.U32(fields::kMambaHeadSize));
-  uint32_t inner = 0;
-  if (__builtin_mul_overflow(heads, width, &inner))
-    return config.Wrong(*config.Find(fields::kMambaHeadSize), "a size of a head");
-  if (heads == 0 || groups == 0 || heads % groups != 0) {
-    return config.Wrong(*config.Find(fields::kMambaHeads), Cat("a multiple of n_groups, ", groups));
-  }
-  keys.U32("ssm.conv_kernel", kernel);
-  keys.U32("ssm.state_size", size);
-  keys.U32("ssm.group_count", groups);
-  keys.U32("ssm.inner_size", inner);
-  keys.U32("ssm.time_step_rank", heads);
-  return Ok();
 }
 
 // One number for each layer: that of the config in layers with experts, 0 in the others.
@@ -142,9 +103,7 @@ Status AddExpertKeys(const HfConfig& config, const std::vector<LayerKind>& kinds
 
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_TRY(const std::vector<LayerKind> kinds, ReadKinds(config, shape));
-  SHARD_CHECK(CheckWord(config, {"mamba_hidden_act"}, {"silu"}));
-  SHARD_CHECK(CheckTimeStep(config));
-  keys.U32("context_length", kContext);
+  keys.U32("context_length", kMambaContext);
   keys.U32("vocab_size", shape.vocabulary);
   // Written as llama.cpp's converter does; the runtime rotates nothing here.
   keys.U32("rope.dimension_count", shape.hidden / shape.heads);
@@ -163,9 +122,6 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
 
 // Suffixes of the tensors that the runtime requires in each kind of layer. Both forms of experts in
 // a checkpoint have the same name in the GGUF.
-constexpr const char* kMambaNames[] = {
-    "ssm_in.weight", "ssm_conv1d.weight", "ssm_dt.bias",   "ssm_a",
-    "ssm_d",         "ssm_norm.weight",   "ssm_out.weight"};
 constexpr const char* kAttentionNames[] = {"attn_q.weight", "attn_k.weight", "attn_v.weight",
                                            "attn_output.weight"};
 constexpr const char* kExpertNames[] = {"ffn_gate_inp.weight", "exp_probs_b.bias",
@@ -202,26 +158,6 @@ Status CheckTensors(const HfConfig& config, const HfShape& shape,
   return Ok();
 }
 
-Status ReadGroups(const HfConfig& config, HeadShape& shape) {
-  SHARD_TRY(shape.norm_groups, config.U32(fields::kMambaGroups));
-  return Ok();
-}
-
-void AddMambaRows(HfFamily& family) {
-  const std::string from = "layers.{L}.mixer.", to = "blk.{L}.ssm_";
-  AddOptionalRow(family, from + "in_proj.weight", to + "in.weight");
-  AddOptionalRow(family, from + "out_proj.weight", to + "out.weight");
-  AddOptionalRow(family, from + "conv1d.bias", to + "conv1d.bias");
-  AddOptionalRow(family, from + "dt_bias", to + "dt.bias");
-  const auto changed = [&](const char* source, const char* target, ValueRule rule) {
-    family.rows.push_back({from + source, to + target, RowOrder::kAsIs, /*optional=*/true, rule});
-  };
-  changed("conv1d.weight", "conv1d.weight", ValueRule::kSqueeze);
-  changed("A_log", "a", ValueRule::kMinusExpColumn);
-  changed("D", "d", ValueRule::kColumn);
-  changed("norm.weight", "norm.weight", ValueRule::kByGroup);
-}
-
 void AddOtherRows(HfFamily& family, const AttentionRows& attention) {
   const std::string from = "layers.{L}.mixer.", to = "blk.{L}.";
   for (const auto& [part, order] : {std::pair("q", attention.query), std::pair("k", attention.key),
@@ -256,7 +192,7 @@ Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) 
   family.pre = "pixtral";
   family.all_layers_moe = false;
   family.own_keys.used_experts = true;
-  family.heads = ReadGroups;
+  family.heads = ReadMambaGroups;
   family.keys = AddKeys;
   family.check = CheckTensors;
   for (const char* name : {"embeddings", "embed_tokens"})
@@ -264,33 +200,10 @@ Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) 
   family.rows.push_back({"norm_f.weight", "output_norm.weight"});
   family.rows.push_back({"lm_head.weight", "output.weight"});
   family.rows.push_back({"layers.{L}.norm.weight", "blk.{L}.attn_norm.weight"});
-  AddMambaRows(family);
+  AddMambaRows(family, "layers.{L}.mixer.");
   AddOtherRows(family,
                puzzle ? AttentionRows{RowOrder::kRope, RowOrder::kRopeKv} : AttentionRows{});
   return ConvertHf(model, family, options);
-}
-
-void ReadMamba(SpecKeys& keys, ModelSpec& spec) {
-  MambaShape& shape = spec.mamba;
-  shape.kernel = keys.Required("ssm.conv_kernel");
-  shape.size = keys.Required("ssm.state_size");
-  shape.groups = keys.Required("ssm.group_count");
-  shape.heads = keys.Required("ssm.time_step_rank");
-  const uint32_t inner = keys.Required("ssm.inner_size");
-  if (!keys.status()) return;
-  if (shape.heads % shape.groups != 0) {
-    keys.Refuse("ssm.time_step_rank", Cat("a multiple of ", shape.groups), Cat(shape.heads));
-    return;
-  }
-  if (inner % shape.heads != 0) {
-    keys.Refuse("ssm.inner_size", Cat("a multiple of ", shape.heads), Cat(inner));
-    return;
-  }
-  shape.width = inner / shape.heads;
-  // The numbers so far fit in 25 bits (SpecKeys), and products of two in 64.
-  const uint64_t projected = 2 * (uint64_t{inner} + uint64_t{shape.groups} * shape.size);
-  if (projected + shape.heads > UINT32_MAX)
-    keys.Refuse("ssm.state_size", "a size that fits", Cat(shape.size));
 }
 
 // A layer without key heads is a Mamba layer or, if it has a width, one with experts.

@@ -102,6 +102,7 @@ constexpr GgufKeyType kArchitectureKeys[] = {
     {"attention.indexer.top_k", kReadsU32},
     {"attention.indexer.block_size", kReadsU32},
     {"attention.indexer.local_blocks", kReadsU32},
+    {"attention.indexer.types", kReadsU32, true},
     {"attention.output_group_count", kReadsU32},
     {"attention.output_lora_rank", kReadsU32},
     {"attention.compress_rope_freq_base", kReadsF32},

@@ -19,7 +19,7 @@ inline constexpr ConfigKeys kContext = {
     "max_position_embeddings", "n_ctx",           "n_positions", "max_length",
     "max_sequence_length",     "model_max_length"};
 inline constexpr ConfigKeys kEpsilon = {"rms_norm_eps", "norm_eps", "layernorm_epsilon"};
-inline constexpr ConfigKeys kTied = {"tie_word_embeddings"};
+inline constexpr ConfigKeys kTied = {"tie_word_embeddings", "tie_embedding"};
 // Of feed-forward parts.
 inline constexpr ConfigKeys kActivation = {"mlp_hidden_act", "hidden_activation", "hidden_act"};
 
@@ -29,6 +29,8 @@ inline constexpr ConfigKeys kKeyHeads = {"num_key_value_heads", "n_kv_heads",
                                          "num_attention_groups"};
 inline constexpr ConfigKeys kHeadSize = {"head_dim", "attention_head_dim"};
 inline constexpr ConfigKeys kValueHeadSize = {"v_head_dim"};
+// A list with one number of query heads per layer.
+inline constexpr ConfigKeys kHeadsPerLayer = {"num_attention_heads_per_layer"};
 
 // Widths of feed-forward parts. A config with one width for all of them has only the plain one;
 // ExpertWidth and DenseWidth below choose.
@@ -67,11 +69,13 @@ inline constexpr ConfigKeys kGating = {"score_function",
                                        "moe_router_activation_func",
                                        "expert_selection_fn"};
 inline constexpr ConfigKeys kNormalize = {"norm_topk_prob", "norm_expert_weight",
-                                          "moe_normalize_expert_weights", "moe_renormalize"};
+                                          "moe_normalize_expert_weights", "moe_renormalize",
+                                          "route_norm"};
 inline constexpr ConfigKeys kScale = {"routed_scaling_factor", "moe_routed_scaling_factor",
-                                      "moe_router_scaling_factor"};
+                                      "moe_router_scaling_factor", "router_scaling_factor"};
 inline constexpr ConfigKeys kSelectionBias = {"use_routing_bias", "moe_use_aux_free",
-                                              "use_expert_bias", "use_moe_router_bias"};
+                                              "use_expert_bias", "use_moe_router_bias",
+                                              "moe_router_enable_expert_bias"};
 
 // Storage.
 inline constexpr ConfigKeys kDtype = {"torch_dtype", "dtype"};

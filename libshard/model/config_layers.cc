@@ -230,6 +230,22 @@ Result<LayerKinds> ReadLayerKinds(const HfConfig& config, const BlockCounts& cou
   return out;
 }
 
+std::vector<bool> ReadIndexers(const HfConfig& config, const BlockCounts& counts,
+                               ConfigFaults& faults) {
+  const std::optional<LayerList> list = ReadLayerList(config, {"indexer_types"}, counts, faults);
+  std::vector<bool> own;
+  for (size_t layer = 0; list && layer < list->entries.size(); ++layer) {
+    const std::string& word = list->entries[layer];
+    own.push_back(word == "full");
+    if (own.back() || (word == "shared" && layer > 0)) continue;
+    AddFault(faults,
+             {Cat(list->field, "[", layer, "]"),
+              layer == 0 ? "full, since no layer comes before it" : "full or shared", word});
+    return {};
+  }
+  return own;
+}
+
 namespace {
 
 class MoeLayerReader {

@@ -89,6 +89,12 @@ struct LayerKinds {
 Result<LayerKinds> ReadLayerKinds(const HfConfig& config, const BlockCounts& counts,
                                   ConfigFaults& faults);
 
+// Which layers have an indexer of their own, as the words "full" and "shared" of indexer_types say;
+// the others use what the last such layer before them picked (GLM-5.2). Empty if the field is
+// absent: then all have one. Any other word, and a first layer without one, is a fault.
+std::vector<bool> ReadIndexers(const HfConfig& config, const BlockCounts& counts,
+                               ConfigFaults& faults);
+
 // Which layers of a model have experts, as its config says. Configs say this in many ways: by a
 // list with an entry per layer, a list of layer numbers, or numbers from which it follows.
 

@@ -34,6 +34,12 @@ const std::map<std::string, std::string> kGolden = {
     {"cohere2-moe", "cohere2moe"},
     {"nemotron-h", "nemotron-3-puzzle"},
     {"qwen4-exp", "qwen3.8-flash-next"},
+    {"glm5", "glm-5.2"},
+    {"granite-moe-hybrid", "granite-4-h"},
+    {"hy3", "hy3"},
+    {"laguna", "laguna"},
+    {"lfm2-moe", "lfm2-moe"},
+    {"qwen3-vl-moe", "qwen3-vl-moe"},
 };
 
 // A row of the table, cell by cell.

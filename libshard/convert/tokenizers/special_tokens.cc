@@ -176,6 +176,17 @@ void SetByText(const TokenizerFiles& files, const std::vector<SpecialText>& text
   }
 }
 
+void SetTurnEnd(const HfConfig& config, uint32_t tokens, SpecialTokens& special) {
+  const auto ends = config.FindAtRoot({"eos_token_id"});
+  if (!ends || !ends->value->is_array()) return;
+  const auto begin = config.FindAtRoot({"bos_token_id"});
+  for (const Json& id : *ends->value) {
+    if (!id.is_number_unsigned() || (begin && id == *begin->value)) continue;
+    if (id.get<uint64_t>() < tokens) special.ids["eot"] = id.get<uint32_t>();
+    return;
+  }
+}
+
 void AddSpecialTokens(const SpecialTokens& special, GgufMetadata& metadata) {
   const auto set = [&](std::string_view key, GgufValue value) {
     if (metadata.Find(key) == nullptr) metadata.Set(key, std::move(value));

@@ -36,6 +36,10 @@ struct SpecialText {
 void SetByText(const TokenizerFiles& files, const std::vector<SpecialText>& texts, uint32_t tokens,
                SpecialTokens& special);
 
+// Sets "eot" to the first id of the list eos_token_id of config.json that is not bos_token_id, if
+// eos_token_id is a list there, for families whose turns end with another token than texts.
+void SetTurnEnd(const HfConfig& config, uint32_t tokens, SpecialTokens& special);
+
 // tokenizer.ggml.*_token_id and add_*_token. Keys that a family has already set stay.
 void AddSpecialTokens(const SpecialTokens& special, GgufMetadata& metadata);
 

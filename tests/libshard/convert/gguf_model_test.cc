@@ -272,7 +272,7 @@ TEST(GgufModel, RefusesAKeyWhoseValueDoesNotFitTheTypeThatLlamaCppReads) {
 
 TEST(GgufModel, NamesTheFamilyWithoutAGgufFormAndTheClosestThatHasOne) {
   const fixtures::TempDir dir;
-  ASSERT_TRUE(fixtures::MakeCheckpoint("granite-moe-hybrid", dir.path()));
+  ASSERT_TRUE(fixtures::MakeCheckpoint("jamba", dir.path()));
   const auto source = MoeModel::Open(dir.path());
   ASSERT_TRUE(source) << source.error().message;
   ASSERT_EQ(FindConverter(source->family().name), nullptr);
@@ -281,7 +281,7 @@ TEST(GgufModel, NamesTheFamilyWithoutAGgufFormAndTheClosestThatHasOne) {
   EXPECT_EQ(model.error().code, Code::kUnsupported);
   EXPECT_THAT(model.error().message,
               HasSubstr("GGUF output: expected a family that has a GGUF form here, found "
-                        "\"granite-moe-hybrid\""));
+                        "\"jamba\""));
   EXPECT_THAT(model.error().hint, HasSubstr("--format safetensors"));
 }
 

@@ -71,6 +71,14 @@ inline constexpr ConvertedCase kConverted[] = {
     {.family = "qwen3.8-flash-next",
      .warning = "left out 21 vision tensors",
      .another = "left out 31 tensors of blocks for "},
+    {.family = "glm-5.2"},
+    {.family = "glm-5.2", .listing = kNoMtpListing, .mtp = false},
+    {.family = "granite-4-h"},
+    {.family = "hy3"},
+    {.family = "hy3", .listing = kNoMtpListing, .mtp = false},
+    {.family = "laguna", .warning = "beta_fast and beta_slow", .pre = "laguna"},
+    {.family = "lfm2-moe", .pre = "lfm2"},
+    {.family = "qwen3-vl-moe", .warning = "vision tensors"},
 };
 
 // Made by llama-quantize from the converter's output, listed with the keys that changed.

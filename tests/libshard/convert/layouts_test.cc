@@ -52,7 +52,8 @@ TEST_P(ConvertedLayout, HasOptionalTensorsOnlyForArchitecturesThatReadThem) {
   EXPECT_EQ(Names().size(), gguf_.tensors.size()) << "two tensors have the same name";
   const bool hybrid = gguf_.architecture() == "qwen3next" || gguf_.architecture() == "qwen35moe" ||
                       gguf_.architecture() == "qwen4exp";
-  const bool mamba = gguf_.architecture() == "nemotron_h_moe";
+  const bool mamba =
+      gguf_.architecture() == "nemotron_h_moe" || gguf_.architecture() == "granitehybrid";
   const bool joined = gguf_.architecture() == "bailingmoe2";
   const bool delta = gguf_.architecture() == "bailingmoe3" || gguf_.architecture() == "kimi-k3";
   for (const std::string& name : Names()) {
@@ -85,7 +86,8 @@ bool IsF32(const GgufTensor& tensor, const std::string& architecture) {
   return tensor.shape.size() <= 1 || ends("_norm.weight") || ends("ffn_gate_inp.weight") ||
          ends("ffn_gate_inp_shexp.weight") || ends("ssm_conv1d.weight") ||
          ends("ssm_conv1d_q.weight") || ends("ssm_conv1d_k.weight") ||
-         ends("ssm_conv1d_v.weight") || ends("indexer.proj.weight") || !ends(".weight");
+         ends("ssm_conv1d_v.weight") || ends("shortconv.conv.weight") ||
+         ends("indexer.proj.weight") || !ends(".weight");
 }
 
 TEST_P(ConvertedLayout, KeepsInF32WhatTheRuntimeComputesInF32) {
@@ -119,8 +121,8 @@ TEST_P(ConvertedLayout, StacksExpertsInAscendingOrder) {
 
 // Heads are in two halves everywhere except in the architectures whose rope rotates neighbours and
 // whose checkpoints do not store them that way.
-TEST_P(ConvertedLayout, OnlyThreeArchitecturesGetPermutedQueriesAndKeys) {
-  const std::set<std::string> neighbours = {"llama", "granitemoe", "bailingmoe"};
+TEST_P(ConvertedLayout, OnlyFourArchitecturesGetPermutedQueriesAndKeys) {
+  const std::set<std::string> neighbours = {"llama", "granitemoe", "granitehybrid", "bailingmoe"};
   // Puzzle has no rope, but llama.cpp's converter permutes its rows as if it had one.
   const bool permuted =
       neighbours.contains(gguf_.architecture()) || GetParam() == "nemotron-3-puzzle";
@@ -182,6 +184,7 @@ const std::map<std::string_view, GgufType> kOthers = {
     {"attention.compress_ratios", GgufType::kArray},
     {"attention.head_count", GgufType::kArray},
     {"attention.head_count_kv", GgufType::kArray},
+    {"attention.indexer.types", GgufType::kArray},
     {"attention.recurrent_layers", GgufType::kArray},
     {"attention.sliding_window_pattern", GgufType::kArray},
     {"rope.dimension_sections", GgufType::kArray},
@@ -374,6 +377,28 @@ const Requirement kRequirements[] = {
      {"blk.0.ssm_a", "blk.0.ssm_d", "blk.0.ssm_dt.bias", "blk.1.exp_probs_b.bias",
       "blk.1.ffn_up_shexp.weight"},
      {"expert_gating_func"}},
+    {"granitehybrid",
+     {"logit_scale", "ssm.conv_kernel", "ssm.inner_size", "ssm.state_size", "ssm.time_step_rank",
+      "ssm.group_count", "rope.scaling.finetuned", "expert_shared_feed_forward_length"},
+     {"blk.0.ssm_a", "blk.0.ssm_d", "blk.0.ssm_dt.bias", "blk.1.attn_q.weight"},
+     {"expert_gating_func"}},
+    {"hy_v3",
+     {"expert_gating_func", "expert_feed_forward_length", "expert_shared_feed_forward_length",
+      "expert_weights_norm", "expert_weights_scale", "nextn_predict_layers"},
+     {"blk.1.exp_probs_b", "blk.0.attn_q_norm.weight", "blk.3.nextn.shared_head_norm.weight"},
+     {"leading_dense_block_count"}},
+    {"laguna",
+     {"attention.sliding_window", "rope.freq_base_swa", "rope.dimension_count_swa",
+      "expert_weights_norm", "expert_weights_scale", "expert_feed_forward_length",
+      "expert_shared_feed_forward_length", "leading_dense_block_count"},
+     {"blk.0.attn_gate.weight", "blk.1.exp_probs_b.bias"},
+     {"attention.sliding_window_pattern"}},
+    {"lfm2moe",
+     {"shortconv.l_cache", "expert_gating_func", "expert_feed_forward_length",
+      "leading_dense_block_count"},
+     {"token_embd_norm.weight", "blk.0.shortconv.conv.weight", "blk.1.attn_q_norm.weight"},
+     {"expert_weights_norm"}},
+    {"qwen3vlmoe", {"expert_feed_forward_length", "n_deepstack_layers"}, {"output.weight"}, {}},
     {"phimoe",
      {"rope.scaling.original_context_length", "feed_forward_length"},
      {"output.weight", "output.bias", "output_norm.bias", "blk.0.attn_norm.bias",

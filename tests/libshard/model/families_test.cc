@@ -230,6 +230,13 @@ hunyuan-moe
   expert up 0 63 - model.layers.0.mlp.experts.63.up_proj.weight
   router router 0 - 0 model.layers.0.mlp.gate.wg.weight
   shared up 0 - - model.layers.0.mlp.shared_mlp.up_proj.weight
+hy3
+  expert down 79 191 - model.layers.79.mlp.experts.191.down_proj.weight
+  router router 1 - 0 model.layers.1.mlp.router.gate.weight
+  router selection_bias 1 - 0 model.layers.1.mlp.expert_bias
+  shared gate 1 - - model.layers.1.mlp.shared_mlp.gate_proj.weight
+  trunk norm 100 - - model.layers.100.final_layernorm.weight
+  trunk mtp 100 - - model.layers.100.eh_proj.weight
 lfm2-moe
   expert gate 2 31 - model.layers.2.feed_forward.experts.31.w1.weight
   router router 2 - 0 model.layers.2.feed_forward.gate.weight

@@ -116,10 +116,10 @@ TEST(Quantize, AQuantizedSourceNeedsPermission) {
 TEST(Quantize, FamiliesWithoutAConverterAreRefusedWithWhatToDoInstead) {
   const Workspace workspace;
   fixtures::Options options;
-  ASSERT_TRUE(fixtures::MakeCheckpoint("granite-moe-hybrid", workspace / "granite", options));
-  const ToolRun run = workspace.Moepack("quantize granite --recipe BF16 -o o.gguf");
+  ASSERT_TRUE(fixtures::MakeCheckpoint("jamba", workspace / "jamba", options));
+  const ToolRun run = workspace.Moepack("quantize jamba --recipe BF16 -o o.gguf");
   EXPECT_EQ(run.status, 4);
-  EXPECT_THAT(run.err, HasSubstr(", found \"granite-moe-hybrid\""));
+  EXPECT_THAT(run.err, HasSubstr(", found \"jamba\""));
   EXPECT_THAT(run.err, HasSubstr("--format safetensors"));
 }
 
