@@ -16,7 +16,7 @@ namespace moepack {
 namespace {
 
 constexpr std::string_view kOutput = "output.weight", kEmbedding = "token_embd.weight";
-constexpr std::string_view kLeafToken = "{W}";
+constexpr std::string_view kLeafToken = "{W}", kNumberToken = "{N}";
 
 // A row with {W} replaced. All rows of one target share the rank of the first.
 struct PlainRow {
@@ -36,6 +36,31 @@ std::string Replaced(std::string text, std::string_view token, const std::string
   }
   return text;
 }
+
+// The last component of a name that is a number: where it begins, and its digits.
+struct NamePart {
+  size_t at = 0;
+  std::string_view digits;
+};
+std::optional<NamePart> LastNumber(std::string_view name) {
+  for (size_t end = name.size();;) {
+    const size_t dot = name.rfind('.', end == 0 ? 0 : end - 1);
+    const size_t begin = dot == std::string_view::npos ? 0 : dot + 1;
+    const std::string_view part = name.substr(begin, end - begin);
+    if (ParseUint(part)) return NamePart{begin, part};
+    if (begin == 0) return std::nullopt;
+    end = dot;
+  }
+}
+
+// The name with {N} for that number; "" if there is none.
+std::string Numbered(const std::string& pattern) {
+  const std::optional<NamePart> number = LastNumber(pattern);
+  if (!number) return "";
+  return std::string(pattern).replace(number->at, number->digits.size(), kNumberToken);
+}
+
+bool IsNumbered(const TensorRow& row) { return row.source.find(kNumberToken) != row.source.npos; }
 
 std::vector<PlainRow> WriteOut(const std::vector<TensorRow>& rows) {
   std::vector<PlainRow> out;
@@ -132,7 +157,10 @@ class Mapper {
                                            ", found ", *tensor.layer)};
     }
     bool mapped = false;
-    for (const std::string& pattern : PatternsOf(model_, module)) {
+    std::vector<std::string> patterns = PatternsOf(model_, module);
+    for (size_t i = 0, plain = patterns.size(); i < plain; ++i)
+      patterns.push_back(Numbered(patterns[i]));
+    for (const std::string& pattern : patterns) {
       if (mapped) break;
       const auto rows = by_source_.find(pattern);
       if (rows == by_source_.end()) continue;
@@ -149,7 +177,7 @@ class Mapper {
     std::optional<uint32_t> layer = module.tensor->layer;
     if (row.row.mtp && !layer) layer = layers();
     if (row.row.mtp && *layer < layers()) return false;
-    if (options_.tied && row.row.target == kOutput) return true;
+    if (row.row.target.empty() || (options_.tied && row.row.target == kOutput)) return true;
     Target& target = targets_[{layer, row.rank}];
     if (target.row != nullptr && target.row != &row) return Twice(module, row);
     target.row = &row;
@@ -184,7 +212,8 @@ class Mapper {
   Status CheckComplete() const {
     for (const PlainRow& plain : rows_) {
       const TensorRow& row = plain.row;
-      if (row.optional || (options_.tied && row.target == kOutput)) continue;
+      if (row.optional || row.target.empty()) continue;
+      if (options_.tied && row.target == kOutput) continue;
       const bool layered = row.target.find("{L}") != std::string::npos;
       if (!layered) {
         SHARD_CHECK(CheckThere(plain, std::nullopt));
@@ -209,11 +238,16 @@ class Mapper {
   Result<GgufTensor> Build(std::optional<uint32_t> layer, const Target& target,
                            size_t index) const {
     std::vector<const WeightModule*> sources = target.sources;
-    std::sort(sources.begin(), sources.end(),
-              [](const auto* a, const auto* b) { return a->tensor->expert < b->tensor->expert; });
+    const bool numbered = IsNumbered(target.row->row);
+    if (numbered) {
+      SHARD_CHECK(SortByNumber(sources));
+    } else {
+      std::sort(sources.begin(), sources.end(),
+                [](const auto* a, const auto* b) { return a->tensor->expert < b->tensor->expert; });
+    }
     const ModelTensor& first = *sources.front()->tensor;
     const std::string& name = model_.entry(first).name;
-    const bool stacked = first.expert.has_value();
+    const bool stacked = first.expert.has_value() || numbered;
     if (!stacked && sources.size() > 1) return Twice(*sources[1], *target.row);
     const bool flat = target.row->row.rule == ValueRule::kFlatten;
     if (first.axis && *first.axis > (flat ? 1 : 0)) {
@@ -232,7 +266,7 @@ class Mapper {
     out.name = Replaced(target.row->row.target, "{L}", layer ? Cat(*layer) : "");
     out.part = target.row->row.part.value_or(first.part);
     out.layer = layer;
-    out.source_tensor = stacked ? StackName(name, first) : name;
+    out.source_tensor = stacked ? StackName(name) : name;
     const WeightLayout layout{.rows = {target.row->row.order, options_.shape},
                               .rule = target.row->row.rule,
                               .packed = !stacked && first.axis.has_value(),
@@ -249,10 +283,25 @@ class Mapper {
     return out;
   }
 
-  // Returns a name for all experts, with a star in place of the first one's id.
-  static std::string StackName(std::string name, const ModelTensor& first) {
-    const std::string id = Cat(".", *first.expert, ".");
-    return name.replace(name.rfind(id), id.size(), ".*.");
+  // Sorts tensors of one target by their numbers, which have to be 0, 1, 2, ...
+  Status SortByNumber(std::vector<const WeightModule*>& sources) const {
+    const auto number = [&](const WeightModule* module) {
+      return *ParseUint(LastNumber(model_.entry(*module->tensor).name)->digits);
+    };
+    std::sort(sources.begin(), sources.end(),
+              [&](const auto* a, const auto* b) { return number(a) < number(b); });
+    for (size_t i = 0; i < sources.size(); ++i) {
+      if (number(sources[i]) == i) continue;
+      return Error{Code::kCorrupt, Cat(Place(*sources[i]), ": expected number ", i,
+                                       " of such tensors, found ", number(sources[i]))};
+    }
+    return Ok();
+  }
+
+  // Returns a name for all tensors of a stack, with a star in place of the first one's number.
+  static std::string StackName(std::string name) {
+    const std::optional<NamePart> number = LastNumber(name);
+    return name.replace(number->at, number->digits.size(), "*");
   }
 
   static void CopyEmbedding(std::vector<GgufTensor>& tensors) {

@@ -22,11 +22,10 @@ constexpr const FamilyEntry* kEntries[] = {SHARD_FAMILIES(SHARD_LIST_FAMILY)};
 // converts to them.
 constexpr GgufArchitecture kOtherGraphs[] = {
 
-    {.name = "afmoe"},      {.name = "bailingmoe3"},    {.name = "cohere2moe"},
-    {.name = "exaone-moe"}, {.name = "grok"},           {.name = "grovemoe"},
-    {.name = "hy_v3"},      {.name = "kimi-k3"},        {.name = "kimi-linear"},
-    {.name = "llada-moe"},  {.name = "nomic-bert-moe"}, {.name = "qwen4exp"},
-    {.name = "rnd1"},       {.name = "sarvam-moe"},     {.name = "smallthinker"},
+    {.name = "bailingmoe3"}, {.name = "cohere2moe"},     {.name = "grok"},
+    {.name = "hy_v3"},       {.name = "kimi-k3"},        {.name = "kimi-linear"},
+    {.name = "llada-moe"},   {.name = "nomic-bert-moe"}, {.name = "qwen4exp"},
+    {.name = "rnd1"},        {.name = "sarvam-moe"},
 };
 
 // A table that is built when it is first asked for, and never destroyed: anything that lives until

@@ -75,7 +75,12 @@ inline constexpr GraphRouting kSoftmaxPlain = {.gating = Gating::kSoftmax, .norm
   ROW(kMistral4)            \
   ROW(kDots1)               \
   ROW(kJamba)               \
-  ROW(kArctic)
+  ROW(kArctic)              \
+  ROW(kExaoneMoe)           \
+  ROW(kSolarOpen)           \
+  ROW(kAfmoe)               \
+  ROW(kSmallThinker)        \
+  ROW(kGroveMoe)
 
 #define SHARD_DECLARE_FAMILY(name) extern const FamilyEntry name;
 SHARD_FAMILIES(SHARD_DECLARE_FAMILY)

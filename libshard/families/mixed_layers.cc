@@ -119,13 +119,18 @@ Status CheckMixedLayers(const HfConfig& config, const MixedLayers& layers,
   return Ok();
 }
 
-Status CheckLeadingDense(const HfConfig& config, const HfShape& shape, bool selection_bias,
-                         const std::vector<GgufTensor>& tensors) {
+Result<MixedLayers> LeadingDenseLayers(const HfConfig& config, const HfShape& shape) {
   SHARD_TRY(const uint32_t dense, LeadingDense(config, shape));
   MixedLayers layers;
-  layers.selection_bias = selection_bias;
   layers.moe.assign(shape.layers + shape.mtp_layers, true);
   std::fill_n(layers.moe.begin(), std::min(dense, shape.layers), false);
+  return layers;
+}
+
+Status CheckLeadingDense(const HfConfig& config, const HfShape& shape, bool selection_bias,
+                         const std::vector<GgufTensor>& tensors) {
+  SHARD_TRY(MixedLayers layers, LeadingDenseLayers(config, shape));
+  layers.selection_bias = selection_bias;
   return CheckMixedLayers(config, layers, tensors);
 }
 
@@ -136,6 +141,24 @@ Result<std::vector<bool>> ReadWindowed(const HfConfig& config, const HfShape& sh
   std::vector<bool> windowed;
   for (const LayerKind kind : kinds) windowed.push_back(kind == LayerKind::kWindow);
   return windowed;
+}
+
+Status CheckWindowPeriod(const HfConfig& config, const HfShape& shape, uint32_t period,
+                         bool full_first) {
+  SHARD_TRY(const BlockCounts counts, CountBlocks(config, shape));
+  ConfigFaults faults;
+  SHARD_TRY(const LayerKinds read, ReadLayerKinds(config, counts, faults));
+  SHARD_CHECK(CheckFaults(config, faults));
+  if (read.field.empty()) return Ok();
+  for (uint32_t layer = 0; layer < shape.layers; ++layer) {
+    const bool full = (full_first ? layer : layer + 1) % period == 0;
+    const LayerKind expected = full ? LayerKind::kFull : LayerKind::kWindow;
+    if (read.layers[layer].kind == expected) continue;
+    return CannotHold(config,
+                      Cat(read.field, "[", layer, "]: expected ", LayerKindName(expected),
+                          ", as the runtime has it, found ", Quoted(read.layers[layer].words)));
+  }
+  return Ok();
 }
 
 std::vector<int32_t> ByWindow(const std::vector<bool>& windowed, uint32_t window, uint32_t full) {

@@ -19,11 +19,13 @@
 namespace moepack {
 namespace {
 
-// Folders of golden/convert.
+// Folders of golden/convert and golden/convert-2026.
 const std::map<std::string, std::string> kGolden = {
-    {"deepseek-v3", "deepseek-v3"}, {"glm4-moe", "glm-4.5"},    {"gpt-oss", "gpt-oss"},
-    {"kimi-k2.5", "kimi-k2.5"},     {"llama4", "llama-4"},      {"mixtral", "mixtral"},
-    {"qwen2-moe", "qwen2-moe"},     {"qwen3-moe", "qwen3-moe"}, {"qwen3.5-moe", "qwen3.5-moe"},
+    {"deepseek-v3", "deepseek-v3"},   {"glm4-moe", "glm-4.5"},      {"gpt-oss", "gpt-oss"},
+    {"kimi-k2.5", "kimi-k2.5"},       {"llama4", "llama-4"},        {"mixtral", "mixtral"},
+    {"qwen2-moe", "qwen2-moe"},       {"qwen3-moe", "qwen3-moe"},   {"qwen3.5-moe", "qwen3.5-moe"},
+    {"exaone-moe", "exaone-moe"},     {"solar-open", "solar-open"}, {"afmoe", "afmoe"},
+    {"smallthinker", "smallthinker"}, {"grovemoe", "grovemoe"},
 };
 
 // A row of the table, cell by cell.
@@ -207,7 +209,9 @@ TEST_F(FamiliesDoc, CountsTheRealFilesOfEveryFamily) {
 
 TEST(GoldenFolders, BelongToTheFamiliesInTheTable) {
   for (const auto& [family, folder] : kGolden) {
-    const fs::path config = SharedFolder() / "golden/convert" / folder / "config.json";
+    fs::path config = SharedFolder() / "golden/convert" / folder / "config.json";
+    if (!fs::exists(config))
+      config = SharedFolder() / "golden/convert-2026" / folder / "config.json";
     if (!fs::exists(config)) GTEST_SKIP() << "not here: " << config;
     const auto read = ReadModelConfig(config);
     ASSERT_TRUE(read) << read.error().message;

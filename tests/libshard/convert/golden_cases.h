@@ -49,6 +49,11 @@ inline constexpr ConvertedCase kConverted[] = {
     {.family = "glm-4.5", .listing = kNoMtpListing, .mtp = false},
     {.family = "llama-4", .warning = "left out 22 vision tensors"},
     {.family = "mixtral"},
+    {.family = "exaone-moe", .pre = "exaone-moe"},
+    {.family = "solar-open"},
+    {.family = "afmoe", .pre = "afmoe"},
+    {.family = "smallthinker"},
+    {.family = "grovemoe"},
 };
 
 // Made by llama-quantize from the converter's output, listed with the keys that changed.
