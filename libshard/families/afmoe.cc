@@ -1,5 +1,7 @@
 // AFMoE (Arcee's Trinity): norms before and after attention and the feed-forward part, a gate for
 // attention's results, three layers of four with a window. Names: transformers (Afmoe).
+#include <cmath>
+
 #include "libshard/base/text/text.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/families/families.h"
@@ -91,6 +93,15 @@ Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) 
   return ConvertHf(model, family, options);
 }
 
+void Fill(SpecKeys& keys, ModelSpec& spec) {
+  FillWindows(keys, {.period = kPeriod}, spec);
+  for (uint32_t layer = 0; layer < spec.layers; ++layer)
+    spec.layer[layer].rope = (layer + 1) % kPeriod != 0;
+  spec.embedding_scale = std::sqrt(static_cast<float>(spec.width));
+  spec.gated_attention = true;
+  spec.norms_after = true;
+}
+
 constexpr std::string_view kArchitectures[] = {"AfmoeForCausalLM"};
 constexpr std::string_view kModelTypes[] = {"afmoe"};
 
@@ -110,6 +121,10 @@ constexpr GgufArchitecture kGraphs[] = {
      .window = {{.period = kPeriod, .tokens = 0, .reads_key = true}}},
 };
 
+constexpr RuntimeFamily kRuns[] = {
+    {kGraph, "AFMoE", Fill},
+};
+
 }  // namespace
 
 constinit const FamilyEntry kAfmoe = {
@@ -119,6 +134,7 @@ constinit const FamilyEntry kAfmoe = {
     .graphs = kGraphs,
     .architecture = kGraph,
     .convert = Convert,
+    .runs = kRuns,
 };
 
 }  // namespace moepack

@@ -104,6 +104,12 @@ Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) 
   return ConvertHf(model, family, options);
 }
 
+void Fill(SpecKeys& keys, ModelSpec& spec) {
+  keys.Required("attention.sliding_window");
+  FillWindows(keys, {.period = kPeriod, .reads_pattern = true}, spec);
+  for (LayerSpec& layer : spec.layer) layer.rope = layer.window > 0;
+}
+
 constexpr std::string_view kArchitectures[] = {"ExaoneMoEForCausalLM", "ExaoneMoeForCausalLM"};
 constexpr std::string_view kModelTypes[] = {"exaone_moe"};
 
@@ -123,6 +129,10 @@ constexpr GgufArchitecture kGraphs[] = {
      .window = {{.period = kPeriod, .tokens = 128, .reads_key = true}}},
 };
 
+constexpr RuntimeFamily kRuns[] = {
+    {kGraph, "K-EXAONE", Fill},
+};
+
 }  // namespace
 
 constinit const FamilyEntry kExaoneMoe = {
@@ -132,6 +142,7 @@ constinit const FamilyEntry kExaoneMoe = {
     .graphs = kGraphs,
     .architecture = kGraph,
     .convert = Convert,
+    .runs = kRuns,
 };
 
 }  // namespace moepack

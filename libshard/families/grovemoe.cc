@@ -83,6 +83,11 @@ Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) 
   return ConvertHf(model, family, options);
 }
 
+void Fill(SpecKeys& keys, ModelSpec& spec) {
+  spec.chunks.experts = keys.Required("experts_per_group");
+  spec.chunks.scale = keys.RequiredFloat("expert_group_scale");
+}
+
 constexpr std::string_view kArchitectures[] = {"GroveMoeForCausalLM"};
 constexpr std::string_view kModelTypes[] = {"grove_moe"};
 
@@ -95,6 +100,10 @@ constexpr GgufArchitecture kGraphs[] = {
     {.name = kGraph, .routing = kSoftmaxNormalized},
 };
 
+constexpr RuntimeFamily kRuns[] = {
+    {kGraph, "GroveMoE", Fill},
+};
+
 }  // namespace
 
 constinit const FamilyEntry kGroveMoe = {
@@ -104,6 +113,7 @@ constinit const FamilyEntry kGroveMoe = {
     .graphs = kGraphs,
     .architecture = kGraph,
     .convert = Convert,
+    .runs = kRuns,
 };
 
 }  // namespace moepack

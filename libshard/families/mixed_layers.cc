@@ -175,6 +175,17 @@ Status AddWindowKey(const HfConfig& config, ArchKeys& keys) {
   return Ok();
 }
 
+void FillWindows(SpecKeys& keys, const WindowRule& rule, ModelSpec& spec) {
+  const uint32_t window = keys.Uint("attention.sliding_window", 0);
+  const std::vector<bool> listed = rule.reads_pattern
+                                       ? keys.Flags("attention.sliding_window_pattern", spec.layers)
+                                       : std::vector<bool>();
+  for (uint32_t layer = 0; layer < spec.layers; ++layer) {
+    const bool windowed = listed.empty() ? (layer + 1) % rule.period != 0 : listed[layer];
+    if (windowed) spec.layer[layer].window = window;
+  }
+}
+
 Status CheckKeyHeads(const HfConfig& config, ConfigKeys field, uint32_t heads, uint32_t key_heads) {
   if (key_heads > 0 && heads % key_heads == 0) return Ok();
   return config.Wrong(*config.Find(field), Cat("a divisor of the ", heads, " attention heads"));

@@ -10,6 +10,7 @@
 #include "libshard/base/result.h"
 #include "libshard/convert/base_keys.h"
 #include "libshard/convert/hf_family.h"
+#include "libshard/graph/model_spec.h"
 #include "libshard/model/config_layers.h"
 
 namespace moepack {
@@ -78,6 +79,14 @@ Status CheckWindowPeriod(const HfConfig& config, const HfShape& shape, uint32_t 
 
 // Adds attention.sliding_window.
 Status AddWindowKey(const HfConfig& config, ArchKeys& keys);
+
+// Sets the windows of a model to be run: those of the list attention.sliding_window_pattern, where
+// the runtime reads one, or of all layers but the last of each period; none without a window.
+struct WindowRule {
+  uint32_t period = 0;
+  bool reads_pattern = false;
+};
+void FillWindows(SpecKeys& keys, const WindowRule& rule, ModelSpec& spec);
 
 // kCorrupt, naming the field, unless so many heads can share so many key heads.
 Status CheckKeyHeads(const HfConfig& config, ConfigKeys field, uint32_t heads, uint32_t key_heads);

@@ -86,6 +86,17 @@ Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) 
   return ConvertHf(model, family, options);
 }
 
+void Fill(SpecKeys& keys, ModelSpec& spec) {
+  spec.routes_early = true;
+  spec.activation = spec.expert_activation = Activation::kRelu;
+  if (keys.Uint("attention.sliding_window", 0) == 0) return;
+  for (uint32_t layer = 0; layer < spec.layers; ++layer) {
+    const bool full = layer % kPeriod == 0;
+    spec.layer[layer].window = full ? 0 : kWindow;
+    spec.layer[layer].rope = !full;
+  }
+}
+
 constexpr std::string_view kArchitectures[] = {"SmallThinkerForCausalLM"};
 constexpr std::string_view kModelTypes[] = {"smallthinker"};
 
@@ -102,6 +113,10 @@ constexpr GgufArchitecture kGraphs[] = {
                   .needs_gating = true}}},
 };
 
+constexpr RuntimeFamily kRuns[] = {
+    {kGraph, "SmallThinker", Fill},
+};
+
 }  // namespace
 
 constinit const FamilyEntry kSmallThinker = {
@@ -111,6 +126,7 @@ constinit const FamilyEntry kSmallThinker = {
     .graphs = kGraphs,
     .architecture = kGraph,
     .convert = Convert,
+    .runs = kRuns,
 };
 
 }  // namespace moepack

@@ -72,10 +72,11 @@ class TensorSlots {
 
 struct AttentionWeights {
   Linear norm;
-  Matrix norm_after;  // of attention's output (Gemma-4)
+  Matrix norm_after;  // of attention's output (Gemma-4, AFMoE)
   Linear query, key, value, output;
   Matrix query_norm, key_norm, sinks;
-  Matrix head_gate;  // Step-3.5: one row per head, whose sigmoid multiplies the head's result
+  Matrix head_gate;    // Step-3.5: one row per head, whose sigmoid multiplies the head's result
+  Matrix output_gate;  // ModelSpec::gated_attention
   // Multi-head latent attention. key_up: per head [rank, nope_width]; value_up: per head
   // [value_width, rank]; both stacked over the heads.
   Matrix query_down, query_down_norm, query_up, latent_down, latent_norm, key_up, value_up;
@@ -114,6 +115,8 @@ struct LayerWeights {
   Matrix space_down, space_up;  // ModelSpec::expert_space: to the experts' space and back
   MlpWeights shared;
   Matrix shared_gate;
+  std::vector<MlpWeights> chunks;  // ModelSpec::chunks
+  Matrix norm_after;               // ModelSpec::norms_after: of the MLP's or the experts' output
   bool moe() const { return static_cast<bool>(router.weight); }
 };
 

@@ -137,8 +137,9 @@ export async function checkNodes({overlay, links, ...model}) {
   });
 }
 
-// Requirements on every family: whole, as a node of all experts, and as one of two groups.
-export async function checkFamily(model) {
+// Requirements on every family: whole, as a node of all experts, and as one of two groups unless
+// `split` is false.
+export async function checkFamily({split = true, ...model}) {
   const nodes = new Nodes(model);
   console.log(`${model.source} as ${model.recipe}`);
   let full;
@@ -147,6 +148,7 @@ export async function checkFamily(model) {
     assertGenerated(full);
   });
   await checkAllExperts(nodes, full);
+  if (!split) return;
   await check('a node of one of two groups generates', async () => {
     const distribution = nodes.build('two', '--groups', '2', '--prove');
     const node = nodes.assemble('second', distribution, '--group', '1');
