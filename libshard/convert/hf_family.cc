@@ -391,7 +391,7 @@ void AddModelRows(HfFamily& family) {
 }
 
 void AddAttentionRows(HfFamily& family, const AttentionRows& attention) {
-  const std::string from = "layers.{L}.", to = "blk.{L}.";
+  const std::string from = attention.at, to = "blk.{L}.";
   const std::string leaf = attention.biases ? ".{W}" : ".weight";
   family.rows.push_back({from + "input_layernorm.weight", to + "attn_norm.weight"});
   const auto add = [&](const char* source, const char* target, RowOrder order) {
@@ -403,9 +403,11 @@ void AddAttentionRows(HfFamily& family, const AttentionRows& attention) {
   add("self_attn.o_proj", "attn_output", RowOrder::kAsIs);
 }
 
-void AddQueryKeyNormRows(HfFamily& family) {
-  family.rows.push_back({"layers.{L}.self_attn.q_norm.weight", "blk.{L}.attn_q_norm.weight"});
-  family.rows.push_back({"layers.{L}.self_attn.k_norm.weight", "blk.{L}.attn_k_norm.weight"});
+void AddQueryKeyNormRows(HfFamily& family, const char* at) {
+  for (const char* part : {"q", "k"}) {
+    family.rows.push_back(
+        {Cat(at, "self_attn.", part, "_norm.weight"), Cat("blk.{L}.attn_", part, "_norm.weight")});
+  }
 }
 
 void AddExpertRows(HfFamily& family, const char* at, const ExpertNames& names) {

@@ -57,10 +57,11 @@ struct AttentionRows {
   // How the rows of queries and keys are permuted for the runtime's rope.
   RowOrder query = RowOrder::kAsIs, key = RowOrder::kAsIs;
   bool biases = false;  // the runtime reads biases; otherwise a bias is refused
+  const char* at = "layers.{L}.";
 };
 void AddAttentionRows(HfFamily& family, const AttentionRows& attention = {});
 // Adds norms of queries and keys, for families that have them in every block.
-void AddQueryKeyNormRows(HfFamily& family);
+void AddQueryKeyNormRows(HfFamily& family, const char* at = "layers.{L}.");
 // The names of a block's experts below `at` ("layers.{L}.mlp.experts."): one tensor each, or the
 // fused form of newer transformers, with gate above up and all experts in one tensor.
 struct ExpertNames {

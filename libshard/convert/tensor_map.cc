@@ -17,7 +17,7 @@ namespace moepack {
 namespace {
 
 constexpr std::string_view kOutput = "output.weight", kEmbedding = "token_embd.weight";
-constexpr std::string_view kLeafToken = "{W}";
+constexpr std::string_view kLeafToken = "{W}", kNumberToken = "{N}";
 
 // A row with {W} replaced. All rows of one target share the rank of the first.
 struct PlainRow {
@@ -45,6 +45,31 @@ std::string Replaced(std::string text, std::string_view token, const std::string
   }
   return text;
 }
+
+// The last component of a name that is a number: where it begins, and its digits.
+struct NamePart {
+  size_t at = 0;
+  std::string_view digits;
+};
+std::optional<NamePart> LastNumber(std::string_view name) {
+  for (size_t end = name.size();;) {
+    const size_t dot = name.rfind('.', end == 0 ? 0 : end - 1);
+    const size_t begin = dot == std::string_view::npos ? 0 : dot + 1;
+    const std::string_view part = name.substr(begin, end - begin);
+    if (ParseUint(part)) return NamePart{begin, part};
+    if (begin == 0) return std::nullopt;
+    end = dot;
+  }
+}
+
+// The name with {N} for that number; "" if there is none.
+std::string Numbered(const std::string& pattern) {
+  const std::optional<NamePart> number = LastNumber(pattern);
+  if (!number) return "";
+  return std::string(pattern).replace(number->at, number->digits.size(), kNumberToken);
+}
+
+bool IsNumbered(const TensorRow& row) { return row.source.find(kNumberToken) != row.source.npos; }
 
 std::vector<PlainRow> WriteOut(const std::vector<TensorRow>& rows) {
   std::vector<PlainRow> out;
@@ -147,7 +172,10 @@ class Mapper {
                                            ", found ", *tensor.layer)};
     }
     bool mapped = false;
-    for (const std::string& pattern : PatternsOf(model_, module)) {
+    std::vector<std::string> patterns = PatternsOf(model_, module);
+    for (size_t i = 0, plain = patterns.size(); i < plain; ++i)
+      patterns.push_back(Numbered(patterns[i]));
+    for (const std::string& pattern : patterns) {
       if (mapped) break;
       const auto rows = by_source_.find(pattern);
       if (rows == by_source_.end()) continue;
@@ -157,6 +185,14 @@ class Mapper {
       }
     }
     return mapped ? Ok() : Unmapped(module);
+  }
+
+  // Where the module is among the sources of its target.
+  uint32_t NumberOf(const WeightModule& module, const TensorRow& row) const {
+    if (row.piece) return *row.piece;
+    if (!IsNumbered(row)) return module.tensor->expert.value_or(0);
+    const std::string& name = model_.entry(*module.tensor).name;
+    return static_cast<uint32_t>(*ParseUint(LastNumber(name)->digits));  // six digits at most
   }
 
   // Returns false for a row that does not apply to the module's layer.
@@ -174,7 +210,7 @@ class Mapper {
     const bool several = factor || pieces;
     if (target.row != nullptr && target.row != &row && !several) return Twice(module, row);
     target.row = &row;
-    target.sources.push_back({&module, row.row.piece.value_or(module.tensor->expert.value_or(0))});
+    target.sources.push_back({&module, NumberOf(module, row.row)});
     return true;
   }
 
@@ -238,9 +274,12 @@ class Mapper {
     std::vector<Source> sources = target.sources;
     std::sort(sources.begin(), sources.end(),
               [](const Source& a, const Source& b) { return a.number < b.number; });
+    const bool numbered = IsNumbered(target.row->row);
+    if (numbered) SHARD_CHECK(CheckNumbers(sources));
     const ModelTensor& first = *sources.front().module->tensor;
     const std::string& name = model_.entry(first).name;
-    const bool stacked = first.expert.has_value(), joined = target.row->row.piece.has_value();
+    const bool stacked = first.expert.has_value() || numbered;
+    const bool joined = target.row->row.piece.has_value();
     const ValueRule rule = target.row->row.rule;
     const bool factor = rule == ValueRule::kFactor;
     for (size_t i = 1; i < sources.size() && !stacked; ++i) {
@@ -268,7 +307,7 @@ class Mapper {
     out.name = Replaced(target.row->row.target, "{L}", layer ? Cat(*layer) : "");
     out.part = target.row->row.part.value_or(first.part);
     out.layer = layer;
-    out.source_tensor = stacked ? StackName(name, first) : name;
+    out.source_tensor = stacked ? StackName(name) : name;
     const WeightLayout layout{.rows = {target.row->row.order, options_.shape},
                               .rule = rule,
                               .packed = !stacked && (first.axis || IsPackedRouter(first)),
@@ -294,10 +333,20 @@ class Mapper {
     if (options_.own_types && matrix && fp8) out.type = quant::FindFormat("q8_0");
   }
 
-  // Returns a name for all experts, with a star in place of the first one's id.
-  static std::string StackName(std::string name, const ModelTensor& first) {
-    const std::string id = Cat(".", *first.expert, ".");
-    return name.replace(name.rfind(id), id.size(), ".*.");
+  // The numbers of a stack have to be 0, 1, 2, ...
+  Status CheckNumbers(const std::vector<Source>& sources) const {
+    for (size_t i = 0; i < sources.size(); ++i) {
+      if (sources[i].number == i) continue;
+      return Error{Code::kCorrupt, Cat(Place(*sources[i].module), ": expected number ", i,
+                                       " of such tensors, found ", sources[i].number)};
+    }
+    return Ok();
+  }
+
+  // Returns a name for all tensors of a stack, with a star in place of the first one's number.
+  static std::string StackName(std::string name) {
+    const std::optional<NamePart> number = LastNumber(name);
+    return name.replace(number->at, number->digits.size(), "*");
   }
 
   static void CopyEmbedding(std::vector<GgufTensor>& tensors) {

@@ -27,9 +27,11 @@ struct BlockChoice {
 };
 
 // One row of a family's table. `source` is the name without the family's prefix, `target` the GGUF
-// name. {L} and {E} stand for the numbers of layer and expert; {W} at the end stands for "weight",
-// which is required, and "bias", which is optional. A source may have several rows, and a target
-// several sources (older and newer layouts, of which a checkpoint has one).
+// name; a row without a target leaves its source out. {L} and {E} stand for the numbers of layer
+// and expert; {N} in a source for any other number: these tensors are stacked in its order, from 0
+// on. {W} at the end stands for "weight", which is required, and "bias", which is optional. A
+// source may have several rows, and a target several sources (older and newer layouts, of which a
+// checkpoint has one).
 struct TensorRow {
   std::string source, target;  // no target: the source is left out
   RowOrder order = RowOrder::kAsIs;

@@ -22,10 +22,8 @@ constexpr const FamilyEntry* kEntries[] = {SHARD_FAMILIES(SHARD_LIST_FAMILY)};
 // converts to them.
 constexpr GgufArchitecture kOtherGraphs[] = {
 
-    {.name = "afmoe"},          {.name = "exaone-moe"},  {.name = "grok"},
-    {.name = "grovemoe"},       {.name = "kimi-linear"}, {.name = "llada-moe"},
+    {.name = "grok"},           {.name = "kimi-linear"}, {.name = "llada-moe"},
     {.name = "nomic-bert-moe"}, {.name = "rnd1"},        {.name = "sarvam-moe"},
-    {.name = "smallthinker"},
 };
 
 // A table that is built when it is first asked for, and never destroyed: anything that lives until

@@ -80,7 +80,12 @@ inline constexpr GraphRouting kSoftmaxPlain = {.gating = Gating::kSoftmax, .norm
   ROW(kJamba)               \
   ROW(kArctic)              \
   ROW(kCohere2Moe)          \
-  ROW(kQwen4Exp)
+  ROW(kQwen4Exp)            \
+  ROW(kExaoneMoe)           \
+  ROW(kSolarOpen)           \
+  ROW(kAfmoe)               \
+  ROW(kSmallThinker)        \
+  ROW(kGroveMoe)
 
 #define SHARD_DECLARE_FAMILY(name) extern const FamilyEntry name;
 SHARD_FAMILIES(SHARD_DECLARE_FAMILY)

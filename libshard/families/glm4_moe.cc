@@ -1,11 +1,9 @@
 // GLM-4.5, 4.6, 4.7 and GLM-4.5V: dense layers first; the MTP block is one more layer after the
 // last, with its own experts (model.layers.92 of 92), often in a separate file. Names: the index of
 // a 355B merge.
-#include "libshard/base/text/text.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/families/families.h"
 #include "libshard/families/glm.h"
-#include "libshard/families/mixed_layers.h"
 #include "libshard/families/name_rows.h"
 #include "libshard/model/config_fields.h"
 
@@ -35,52 +33,9 @@ Family Table() {
   return family;
 }
 
-Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
-  SHARD_TRY(const uint32_t rotated, RotatedPart(config, shape.head_size));
-  keys.U32("rope.dimension_count", rotated);
-  SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));
-  keys.U32("expert_feed_forward_length", width);
-  SHARD_TRY(const uint32_t shared, config.U32(fields::kSharedExperts));
-  keys.U32("expert_shared_count", shared);
-  SHARD_TRY(const uint32_t dense, LeadingDense(config, shape));
-  keys.U32("leading_dense_block_count", dense);
-  return Ok();
-}
-
-Status Check(const HfConfig& config, const HfShape& shape, const std::vector<GgufTensor>& tensors) {
-  return CheckLeadingDense(config, shape, /*selection_bias=*/true, tensors);
-}
-
-void AddAttention(HfFamily& family) {
-  const auto add = [&](const std::string& source, const std::string& target, bool optional) {
-    family.rows.push_back(
-        {.source = "layers.{L}." + source, .target = "blk.{L}." + target, .optional = optional});
-  };
-  add("input_layernorm.weight", "attn_norm.weight", false);
-  for (const char* part : {"q", "k", "v"}) {
-    add(Cat("self_attn.", part, "_proj.{W}"), Cat("attn_", part, ".{W}"), false);
-  }
-  add("self_attn.o_proj.weight", "attn_output.weight", false);
-  for (const char* part : {"q", "k"}) {
-    add(Cat("self_attn.", part, "_norm.weight"), Cat("attn_", part, "_norm.weight"), true);
-  }
-  add("post_attention_layernorm.weight", "post_attention_norm.weight", false);
-}
-
-// GLM-4.5, 4.6 and 4.7: biases on queries, keys and values, norms on some models' queries and keys,
-// leading dense layers, sigmoid scores with a selection bias.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
-  family.architecture = kGraph;
-  family.all_layers_moe = false;
-  family.keys = AddKeys;
-  family.check = Check;
-  AddModelRows(family);
-  AddAttention(family);
-  AddMixedRows(family, {"layers.{L}.mlp.", "gate", "shared_experts"});
-  family.rows.push_back({.source = "layers.{L}.mlp.gate.e_score_correction_bias",
-                         .target = "blk.{L}.exp_probs_b.bias",
-                         .optional = true});
+  AddGlm4Moe(family);
   AddGlmRules(family);
   return ConvertHf(model, family, options);
 }

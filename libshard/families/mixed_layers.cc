@@ -131,13 +131,18 @@ Status CheckMixedLayers(const HfConfig& config, const MixedLayers& layers,
   return Ok();
 }
 
-Status CheckLeadingDense(const HfConfig& config, const HfShape& shape, bool selection_bias,
-                         const std::vector<GgufTensor>& tensors) {
+Result<MixedLayers> LeadingDenseLayers(const HfConfig& config, const HfShape& shape) {
   SHARD_TRY(const uint32_t dense, LeadingDense(config, shape));
   MixedLayers layers;
-  layers.selection_bias = selection_bias;
   layers.moe.assign(shape.layers + shape.mtp_layers, true);
   std::fill_n(layers.moe.begin(), std::min(dense, shape.layers), false);
+  return layers;
+}
+
+Status CheckLeadingDense(const HfConfig& config, const HfShape& shape, bool selection_bias,
+                         const std::vector<GgufTensor>& tensors) {
+  SHARD_TRY(MixedLayers layers, LeadingDenseLayers(config, shape));
+  layers.selection_bias = selection_bias;
   return CheckMixedLayers(config, layers, tensors);
 }
 
@@ -174,6 +179,24 @@ Result<std::vector<bool>> ReadWindowed(const HfConfig& config, const HfShape& sh
   return windowed;
 }
 
+Status CheckWindowPeriod(const HfConfig& config, const HfShape& shape, uint32_t period,
+                         bool full_first) {
+  SHARD_TRY(const BlockCounts counts, CountBlocks(config, shape));
+  ConfigFaults faults;
+  SHARD_TRY(const LayerKinds read, ReadLayerKinds(config, counts, faults));
+  SHARD_CHECK(CheckFaults(config, faults));
+  if (read.field.empty()) return Ok();
+  for (uint32_t layer = 0; layer < shape.layers; ++layer) {
+    const bool full = (full_first ? layer : layer + 1) % period == 0;
+    const LayerKind expected = full ? LayerKind::kFull : LayerKind::kWindow;
+    if (read.layers[layer].kind == expected) continue;
+    return CannotHold(config,
+                      Cat(read.field, "[", layer, "]: expected ", LayerKindName(expected),
+                          ", as the runtime has it, found ", Quoted(read.layers[layer].words)));
+  }
+  return Ok();
+}
+
 std::vector<int32_t> ByWindow(const std::vector<bool>& windowed, uint32_t window, uint32_t full) {
   std::vector<int32_t> numbers;
   for (const bool narrow : windowed) {
@@ -186,6 +209,17 @@ Status AddWindowKey(const HfConfig& config, ArchKeys& keys) {
   SHARD_TRY(const uint32_t window, config.U32(fields::kWindow));
   keys.U32("attention.sliding_window", window);
   return Ok();
+}
+
+void FillWindows(SpecKeys& keys, const WindowRule& rule, ModelSpec& spec) {
+  const uint32_t window = keys.Uint("attention.sliding_window", 0);
+  const std::vector<bool> listed = rule.reads_pattern
+                                       ? keys.Flags("attention.sliding_window_pattern", spec.layers)
+                                       : std::vector<bool>();
+  for (uint32_t layer = 0; layer < spec.layers; ++layer) {
+    const bool windowed = listed.empty() ? (layer + 1) % rule.period != 0 : listed[layer];
+    if (windowed) spec.layer[layer].window = window;
+  }
 }
 
 Status CheckKeyHeads(const HfConfig& config, ConfigKeys field, uint32_t heads, uint32_t key_heads) {

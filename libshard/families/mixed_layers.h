@@ -58,8 +58,9 @@ struct MixedLayers {
 };
 Status CheckMixedLayers(const HfConfig& config, const MixedLayers& layers,
                         const std::vector<GgufTensor>& tensors);
-// The same for models where only the leading layers are dense, and blocks for multi-token
-// prediction are not.
+// Those of models where only the leading layers are dense, and blocks for multi-token prediction
+// are not; and their check.
+Result<MixedLayers> LeadingDenseLayers(const HfConfig& config, const HfShape& shape);
 Status CheckLeadingDense(const HfConfig& config, const HfShape& shape, bool selection_bias,
                          const std::vector<GgufTensor>& tensors);
 
@@ -78,8 +79,22 @@ Result<std::vector<bool>> ReadWindowed(const HfConfig& config, const HfShape& sh
 // One number per block: `window` in those with a window, and `full` in the others.
 std::vector<int32_t> ByWindow(const std::vector<bool>& windowed, uint32_t window, uint32_t full);
 
+// Runtimes in which one layer of each `period` has full attention, its last or its first, and the
+// others have a window: kUnsupported, naming the field and the layer, if the config names others.
+// A config that names no kinds has those.
+Status CheckWindowPeriod(const HfConfig& config, const HfShape& shape, uint32_t period,
+                         bool full_first = false);
+
 // Adds attention.sliding_window.
 Status AddWindowKey(const HfConfig& config, ArchKeys& keys);
+
+// Sets the windows of a model to be run: those of the list attention.sliding_window_pattern, where
+// the runtime reads one, or of all layers but the last of each period; none without a window.
+struct WindowRule {
+  uint32_t period = 0;
+  bool reads_pattern = false;
+};
+void FillWindows(SpecKeys& keys, const WindowRule& rule, ModelSpec& spec);
 
 // kCorrupt, naming the field, unless so many heads can share so many key heads.
 Status CheckKeyHeads(const HfConfig& config, ConfigKeys field, uint32_t heads, uint32_t key_heads);

@@ -132,6 +132,18 @@ struct ModelSpec {
   bool norm_after_rope = false;        // Hunyuan: weighted, after the rotation
   bool norm_whole_projection = false;  // MiniMax-M2, OLMoE: one norm over all heads
   bool norm_values = false;            // Gemma-4: unweighted; keys may also be used as values
+  // AFMoE: the sigmoid of a gate as wide as attention's results multiplies them.
+  bool gated_attention = false;
+  // AFMoE: attention's output and that of the MLP or experts are normed before they are added.
+  bool norms_after = false;
+  // SmallThinker: a layer's router reads what the layer starts from, without a norm.
+  bool routes_early = false;
+  // GroveMoE: after the experts, each chosen one adds its chunk expert, which is that of `experts`
+  // experts; 0: there are none.
+  struct Chunks {
+    uint32_t experts = 0;
+    float scale = 0;
+  } chunks;
   // Gemma-4: each layer has an MLP beside the experts, and norms before and after both.
   bool parallel_experts = false;
   // Command: MLP and experts start from the rows that attention starts from, without a norm of

@@ -15,6 +15,7 @@ struct Activation {
     kSigmoid,      // sigmoid(gate) * up
     kSquaredRelu,  // max(gate, 0)^2; there is no up
     kLimitedSilu,  // Step-3.5: min(silu(gate), limit) * clamp(up, -limit, limit)
+    kRelu,         // max(gate, 0) * up
   };
   Kind kind = kSilu;
   float limit = 0;  // for kLimitedSilu

@@ -54,6 +54,7 @@ class ConfigReader {
   Status ReadShared(ModelConfig& config) const;
   Status ReadRouting(StatedRouting& routing) const;
   Result<std::optional<Gating>> ReadGating() const;
+  Result<std::optional<Gating>> ReadSoftmaxFlag() const;
   Status ReadQuantization(ModelConfig& config) const;
 
   const HfConfig& fields_;
@@ -200,10 +201,18 @@ Status ConfigReader::ReadRouting(StatedRouting& routing) const {
   return Ok();
 }
 
+// SmallThinker says whether weights are a softmax of the chosen logits or their sigmoids.
+Result<std::optional<Gating>> ConfigReader::ReadSoftmaxFlag() const {
+  SHARD_TRY(const std::optional<bool> softmax,
+            fields_.FindBool({"moe_primary_router_apply_softmax"}));
+  if (!softmax) return std::optional<Gating>();
+  return std::optional(*softmax ? Gating::kSoftmax : Gating::kSigmoid);
+}
+
 // Refuses a function that we do not know, because guessing another would route tokens wrongly.
 Result<std::optional<Gating>> ConfigReader::ReadGating() const {
   const std::optional<Field> field = Find(fields::kGating);
-  if (!field) return std::optional<Gating>();
+  if (!field) return ReadSoftmaxFlag();
   if (!field->value->is_string()) return Wrong(*field, "a string");
   const std::optional<Gating> gating = FindConfigGating(field->value->get<std::string>());
   if (gating) return gating;

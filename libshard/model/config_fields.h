@@ -42,12 +42,18 @@ inline constexpr ConfigKeys kDoubleWidth = {"use_double_wide_mlp"};
 
 // Experts of a layer. "top_k" is not among them: it is a sampling parameter that old configs have
 // beside the model's.
-inline constexpr ConfigKeys kExperts = {"num_local_experts",  "num_experts",     "n_routed_experts",
-                                        "num_routed_experts", "moe_num_experts", "num_moe_experts"};
-inline constexpr ConfigKeys kTopK = {"num_experts_per_tok", "num_experts_per_token",
-                                     "experts_per_token",   "moe_topk",
-                                     "moe_top_k",           "moe_k",
-                                     "top_k_experts",       "moe_router_topk"};
+inline constexpr ConfigKeys kExperts = {
+    "num_local_experts", "num_experts",     "n_routed_experts",       "num_routed_experts",
+    "moe_num_experts",   "num_moe_experts", "moe_num_primary_experts"};
+inline constexpr ConfigKeys kTopK = {"num_experts_per_tok",
+                                     "num_experts_per_token",
+                                     "experts_per_token",
+                                     "moe_topk",
+                                     "moe_top_k",
+                                     "moe_k",
+                                     "top_k_experts",
+                                     "moe_router_topk",
+                                     "moe_num_active_primary_experts"};
 inline constexpr ConfigKeys kExpertWidth = {"moe_intermediate_size", "expert_intermediate_size",
                                             "moe_ffn_hidden_size"};
 inline constexpr ConfigKeys kLatentWidth = {"moe_latent_size",  // of the experts' input
@@ -72,7 +78,8 @@ inline constexpr ConfigKeys kNormalize = {"norm_topk_prob", "norm_expert_weight"
                                           "moe_normalize_expert_weights", "moe_renormalize",
                                           "route_norm"};
 inline constexpr ConfigKeys kScale = {"routed_scaling_factor", "moe_routed_scaling_factor",
-                                      "moe_router_scaling_factor", "router_scaling_factor"};
+                                      "moe_router_scaling_factor", "router_scaling_factor",
+                                      "route_scale"};
 inline constexpr ConfigKeys kSelectionBias = {"use_routing_bias", "moe_use_aux_free",
                                               "use_expert_bias", "use_moe_router_bias",
                                               "moe_router_enable_expert_bias"};

@@ -104,7 +104,7 @@ constexpr KindWord kBlockKindWords[] = {
 };
 // MiniMax; its 0 is lightning attention.
 constexpr KindWord kTypeNumbers[] = {{"1", LayerKind::kFull}};
-// MiMo-V2.
+// MiMo-V2, SmallThinker.
 constexpr KindWord kWindowNumbers[] = {{"0", LayerKind::kFull}, {"1", LayerKind::kWindow}};
 
 // A list with an entry per layer, and what its entries mean.
@@ -299,7 +299,9 @@ class MoeLayerReader {
   }
 
   Result<bool> ReadTypes() { return ReadList(fields::kMlpTypes, "sparse"); }
-  Result<bool> ReadFlags() { return ReadList(fields::kMoeFrequency, "1"); }
+  Result<bool> ReadFlags() {
+    return ReadList(fields::kMoeFrequency, "1") || ReadList({"is_moe_layer"}, "true");
+  }
 
   // Nemotron-H: experts are layers of their own.
   Result<bool> ReadBlocks() {

@@ -18,7 +18,7 @@ constexpr const char* kNormKey = "expert_weights_norm";
 constexpr const char* kScaleKey = "expert_weights_scale";
 constexpr double kMaxScale = 1e9;
 
-constexpr std::array<std::string_view, 11> kKnownKeys = {
+constexpr std::array<std::string_view, 14> kKnownKeys = {
     "expert_count",
     "expert_used_count",
     "expert_group_count",
@@ -30,6 +30,9 @@ constexpr std::array<std::string_view, 11> kKnownKeys = {
     kNormKey,
     kGatingKey,
     "expert_latent_length",
+    "expert_chunk_feed_forward_length",
+    "experts_per_group",
+    "expert_group_scale",
 };
 
 // Returns no value if the key is absent or says "none".

@@ -15,7 +15,8 @@ inline constexpr ConfigKeys kBlockKinds = {"hybrid_override_pattern", "layers_bl
 // A list of objects, one per layer, with its block_type and the sizes that differ between layers.
 inline constexpr ConfigKeys kBlockConfigs = {"block_configs"};
 inline constexpr ConfigKeys kAttentionTypes = {"attn_type_list"};
-inline constexpr ConfigKeys kWindowPattern = {"hybrid_layer_pattern"};  // 1 is a window
+// 1 is a window.
+inline constexpr ConfigKeys kWindowPattern = {"hybrid_layer_pattern", "sliding_window_layout"};
 inline constexpr ConfigKeys kCompressRatios = {"compress_ratios"};
 inline constexpr ConfigKeys kFullInterval = {"full_attention_interval"};
 inline constexpr ConfigKeys kLayerGroup = {"layer_group_size"};  // the last of each is latent
@@ -40,14 +41,14 @@ inline constexpr ConfigKeys kSparseStep = {"decoder_sparse_step"};
 inline constexpr ConfigKeys kDenseNumbers = {"mlp_only_layers"};
 inline constexpr ConfigKeys kInterleaved = {"interleave_moe_layer_step", "moe_layer_frequency"};
 inline constexpr ConfigKeys kLeadingDense = {"first_k_dense_replace", "num_dense_layers",
-                                             "moe_layer_num_skipped"};
+                                             "moe_layer_num_skipped", "first_last_k_dense_replace"};
 
 // Attention: biases and norms, and what differs between layers.
 inline constexpr ConfigKeys kAttentionBias = {"attention_bias"};
 inline constexpr ConfigKeys kBias = {"use_bias"};
 inline constexpr ConfigKeys kJoinedBias = {"qkv_bias"};  // of queries, keys and values
 inline constexpr ConfigKeys kQueryKeyNorms = {"use_qk_norm"};
-inline constexpr ConfigKeys kWindow = {"sliding_window"};
+inline constexpr ConfigKeys kWindow = {"sliding_window", "sliding_window_size"};
 inline constexpr ConfigKeys kChunk = {"attention_chunk_size"};
 inline constexpr ConfigKeys kWindowHeadSize = {"swa_head_dim"};
 inline constexpr ConfigKeys kWindowValueSize = {"swa_v_head_dim"};

@@ -103,6 +103,12 @@ struct LimitedSiluAct {
   }
 };
 
+struct ReluAct {
+  V operator()(V gate, V up) const {
+    return hn::Mul(hn::IfThenElse(hn::Lt(gate, Splat(0)), Splat(0), gate), up);
+  }
+};
+
 template <class Act>
 HWY_INLINE void ActivateAll(const Act& act, std::span<float> gate, std::span<const float> up) {
   const D d;
@@ -133,6 +139,8 @@ void ActivateLanes(Activation activation, std::span<float> gate, std::span<const
       return ActivateAll(SquaredReluAct(), gate, up);
     case Activation::kLimitedSilu:
       return ActivateAll(LimitedSiluAct{activation.limit}, gate, up);
+    case Activation::kRelu:
+      return ActivateAll(ReluAct(), gate, up);
   }
 }
 

@@ -98,6 +98,8 @@ struct ActivateWork {
       const float silu = g * Sigmoid(g);
       const float near = u > limit ? limit : u < -limit ? -limit : u;
       out = (silu > limit ? limit : silu) * near;
+    } else if (kind == Activation::kRelu) {
+      out = (g < 0 ? 0 : g) * u;
     } else {
       constexpr float kLimit = 7, kSteepness = 1.702f;
       const float low = g > kLimit ? kLimit : g;

@@ -156,6 +156,8 @@ void Multiply(std::span<float> gate, std::span<float> up, std::span<float> out,
 
 Sloped Identity(float x) { return {x, 1}; }
 
+Sloped ReluAt(float x) { return {std::max(x, 0.0f), x > 0 ? 1.0f : 0.0f}; }
+
 // gpt-oss: g = min(gate, 7), u = clamp(up, -7, 7); g * sigmoid(1.702 g) * (u + 1)
 Sloped ClampedGate(float x) {
   constexpr float kMost = 7, kFactor = 1.702f;
@@ -206,6 +208,8 @@ void ActivateWithSlopes(Activation activation, std::span<float> gate, std::span<
       return SquaredRelu(gate, up, out);
     case Activation::kLimitedSilu:
       return LimitedSilu(activation.limit, gate, up, out);
+    case Activation::kRelu:
+      return Multiply(gate, up, out, ReluAt, Identity);
   }
 }
 

@@ -225,7 +225,10 @@ class TrunkBuilder {
         slots_.OptionalVector(Name("attn_q_norm.weight"), whole ? rows.query : layer.key_width);
     attention.key_norm =
         slots_.OptionalVector(Name("attn_k_norm.weight"), whole ? rows.key : layer.key_width);
-    attention.head_gate = slots_.Optional(Name("attn_gate.weight"), {layer.heads, spec_.width});
+    if (spec_.gated_attention)
+      attention.output_gate = slots_.Required(Name("attn_gate.weight"), {rows.output, spec_.width});
+    else
+      attention.head_gate = slots_.Optional(Name("attn_gate.weight"), {layer.heads, spec_.width});
     attention.output = Weighted("attn_output", {spec_.width, rows.output});
     if (layer.picks_blocks) Indexer(attention);
   }
@@ -345,6 +348,31 @@ class TrunkBuilder {
     return mlp;
   }
 
+  // Each chunk expert is so many rows of the stacked matrices.
+  std::vector<MlpWeights> Chunks(uint32_t expert_count) {
+    const uint32_t count = expert_count / spec_.chunks.experts, width = spec_.width;
+    const Matrix gate = slots_.Required(Name("ffn_gate_chexps.weight"), {0, width});
+    const Matrix up = slots_.Required(Name("ffn_up_chexps.weight"), {gate.rows, width});
+    const uint32_t inner = count == 0 ? 0 : gate.rows / count;
+    const Matrix down =
+        slots_.Required(Name("ffn_down_chexps.weight"), {uint64_t{count} * width, inner});
+    if (uint64_t{count} * spec_.chunks.experts != expert_count || inner * count != gate.rows) {
+      slots_.Refuse(Name("ffn_gate_chexps.weight"),
+                    Cat("rows of a chunk expert for each ", spec_.chunks.experts, " of ",
+                        expert_count, " experts"),
+                    Cat(gate.rows));
+    }
+    std::vector<MlpWeights> chunks;
+    for (uint32_t chunk = 0; chunk < count && !slots_.failed(); ++chunk) {
+      MlpWeights one;
+      one.gate.weight = gate.Slice(chunk * inner, inner);
+      one.up.weight = up.Slice(chunk * inner, inner);
+      one.down.weight = down.Slice(chunk * width, width);
+      chunks.push_back(one);
+    }
+    return chunks;
+  }
+
   void Experts(uint32_t expert_count, LayerWeights& layer) {
     layer.router = Weighted("ffn_gate_inp", {expert_count, spec_.width});
     layer.selection_bias = slots_.Values(Name("exp_probs_b.bias"), expert_count);
@@ -354,6 +382,7 @@ class TrunkBuilder {
       layer.space_up =
           slots_.Required(Name("ffn_latent_up.weight"), {spec_.width, spec_.expert_space});
     }
+    if (spec_.chunks.experts > 0) layer.chunks = Chunks(expert_count);
     if (!slots_.Has(Name("ffn_down_shexp.weight"))) return;
     layer.shared = Mlp("ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp");
     layer.shared_gate = slots_.Optional(Name("ffn_gate_inp_shexp.weight"), {1, spec_.width});
@@ -365,6 +394,10 @@ class TrunkBuilder {
     const bool experts = found != weights_.moe_layers.end();
     if (experts) Experts(found->second, layer);
     if (!experts || spec_.parallel_experts) layer.dense = Mlp("ffn_gate", "ffn_up", "ffn_down");
+    if (spec_.norms_after) {
+      layer.attention.norm_after = WidthNorm("post_attention_norm.weight");
+      layer.norm_after = WidthNorm("post_ffw_norm.weight");
+    }
     if (!spec_.parallel_experts) return;
     layer.attention.norm_after = WidthNorm("post_attention_norm.weight");
     layer.parallel = {WidthNorm("post_ffw_norm_1.weight"), WidthNorm("pre_ffw_norm_2.weight"),

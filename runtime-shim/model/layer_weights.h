@@ -73,11 +73,12 @@ class TensorSlots {
 
 struct AttentionWeights {
   Linear norm;
-  Matrix norm_after;  // of attention's output (Gemma-4)
+  Matrix norm_after;  // of attention's output (Gemma-4, AFMoE)
   Linear query, key, value, output;
   Matrix query_norm, key_norm, sinks;
   // One row per head, whose sigmoid multiplies the head's result (Step-3.5, Ling 3.0).
   Matrix head_gate;
+  Matrix output_gate;  // ModelSpec::gated_attention
   // ModelSpec::blocks: the indexer's queries and keys, and the norms of each head.
   Matrix index_query, index_key, index_query_norm, index_key_norm;
   // Multi-head latent attention. key_up: per head [rank, nope_width]; value_up: per head
@@ -126,6 +127,8 @@ struct LayerWeights {
   Matrix space_down, space_up;  // ModelSpec::expert_space: to the experts' space and back
   MlpWeights shared;
   Matrix shared_gate;
+  std::vector<MlpWeights> chunks;  // ModelSpec::chunks
+  Matrix norm_after;               // ModelSpec::norms_after: of the MLP's or the experts' output
   bool moe() const { return static_cast<bool>(router.weight); }
 };
 

@@ -23,9 +23,6 @@ namespace moepack::runtime {
 namespace {
 
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
-// The smallest normal half float, to which llama.cpp's build_moe_ffn clamps the sum of the weights
-// from below, so that it is never zero.
-constexpr float kSumFloor = 6.103515625e-5f;
 
 using Floats = std::vector<float>;
 using Gate = void (*)(Floats& values);
@@ -147,7 +144,7 @@ void MaskWeakGroups(const Routing& spec, Floats& scores) {
 void FinishWeights(const Routing& spec, Floats& weights) {
   if (spec.normalize) {
     const float sum = std::accumulate(weights.begin(), weights.end(), 0.0f);
-    for (float& weight : weights) weight /= std::max(sum, kSumFloor);
+    for (float& weight : weights) weight /= std::max(sum, kLeastWeightSum);
   }
   const float scale = ScaleOf(spec);
   for (float& weight : weights) weight *= scale;

@@ -12,6 +12,10 @@
 
 namespace moepack::runtime {
 
+// The smallest normal half float, to which llama.cpp's build_moe_ffn clamps the sum of the weights
+// from below, so that it is never zero.
+inline constexpr float kLeastWeightSum = 6.103515625e-5f;
+
 // The experts of one token, best first, and their weights.
 struct Selection {
   std::vector<uint32_t> ids;

@@ -43,6 +43,8 @@ double Activated(Activation activation, double gate, double up) {
       return gate < 0 ? 0 : gate * gate;  // keeps NaN
     case Activation::kLimitedSilu:
       return LimitedSilu(gate, up, activation.limit);
+    case Activation::kRelu:
+      return std::max(gate, 0.0) * up;
   }
   return std::numeric_limits<double>::quiet_NaN();
 }

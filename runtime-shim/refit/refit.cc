@@ -309,8 +309,8 @@ class RefitRun {
   }
 
   void SetTokenWeights(uint32_t group, NodeLayer& node) const {
-    const std::vector<float> taming =
-        TamingWeights(streams_->target_squares(), model_.spec().parallel_experts);
+    const std::vector<float> taming = TamingWeights(
+        streams_->target_squares(), model_.spec().parallel_experts || model_.spec().norms_after);
     node.fit_weights.assign(text_.tokens, 0);
     node.fold_weights.assign(text_.tokens, 0);
     size_t token = 0;
@@ -381,6 +381,10 @@ class RefitRun {
 }  // namespace
 
 Result<Calibration> CheckRefit(const RefitInput& input, const RefitOptions& options) {
+  if (input.model.spec().chunks.experts > 0)
+    return Error{Code::kUnsupported,
+                 Cat(input.model.weights().path, ": refit: expected experts of their own, found ",
+                     "experts that share chunks (", input.model.spec().architecture, ")")};
   SHARD_CHECK(CheckSteps("steps", options.steps));
   SHARD_CHECK(CheckTopK(input.plan, options.top_k));
   std::error_code error;

@@ -47,8 +47,8 @@ struct RefitEvents {
 };
 
 // The text that a refit takes, after what RefitModel refuses has been refused: steps that do not
-// exist, more experts per token than a group has, too little text, and a directory for activations
-// that is none. Nothing is computed.
+// exist, more experts per token than a group has, too little text, a directory for activations that
+// is none, and models with chunk experts. Nothing is computed.
 Result<Calibration> CheckRefit(const RefitInput& input, const RefitOptions& options);
 
 // Refits all groups of the plan and adds every layer to the store, which is in `directory`; layers

@@ -66,8 +66,10 @@ void Forward::Norm(const Linear& norm, const Rows& x, const Rows& y) {
 Status Forward::RunAttentionOf(uint32_t layer) {
   layer_ = layer;
   weights_ = &model_.trunk().layers[layer];
+  if (RoutesEarly()) executor_.Copy(Now(scratch_.hidden), Now(scratch_.beside));
   if (spec_.layer[layer].mixes) SHARD_CHECK(MixLayer());
-  if (!spec_.layer[layer].feeds || FeedsInParallel() || spec_.one_norm) return Ok();
+  const bool normed_before = FeedsInParallel() || RoutesEarly() || spec_.one_norm;
+  if (!spec_.layer[layer].feeds || normed_before) return Ok();
   const Rows normed = Now(scratch_.normed);
   Norm(weights_->mlp_norm, Now(scratch_.hidden), normed);
   return Mark("norm before the MLP", normed);
@@ -87,6 +89,12 @@ Status Forward::MixLayer() {
 
 bool Forward::FeedsInParallel() const { return spec_.parallel_experts && weights_->moe(); }
 
+void Forward::AddBranch(float scale) {
+  const Rows branch = Now(scratch_.branch);
+  if (weights_->norm_after) Norm({weights_->norm_after, {}}, branch, branch);
+  executor_.Add(Now(scratch_.hidden), branch, scale);
+}
+
 Status Forward::RunMlp() {
   if (!spec_.layer[layer_].feeds) return Ok();
   if (weights_->moe()) {
@@ -97,7 +105,7 @@ Status Forward::RunMlp() {
   executor_.RunMlp(weights_->dense, MlpActivation(), Now(scratch_.normed),
                    {Now(scratch_.gate), Now(scratch_.up), branch});
   SHARD_CHECK(Mark("MLP", branch));
-  executor_.Add(Now(scratch_.hidden), branch, spec_.residual_scale);
+  AddBranch(spec_.residual_scale);
   return Ok();
 }
 

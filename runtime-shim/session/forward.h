@@ -34,7 +34,8 @@ class Forward {
   // puts their embeddings into scratch.hidden.
   Status Embed(std::vector<Segment>& segments);
   // The first half of a layer: scratch.hidden first holds the layer's input, and then the stream
-  // after attention; scratch.normed is the input of the layer's MLP or experts.
+  // after attention; scratch.normed is the input of the layer's MLP or experts, unless the router
+  // has other inputs.
   Status RunAttention(std::vector<Segment>& segments, uint32_t layer, bool trace);
   // The second half, after the first: adds the outputs of the MLP, or of the experts in the
   // segments' tables, and of the shared experts.
@@ -68,6 +69,9 @@ class Forward {
   Status RunAttentionOf(uint32_t layer);
   Status MixLayer();
   bool FeedsInParallel() const;
+  bool RoutesEarly() const { return spec_.routes_early && weights_->moe(); }
+  // Norms the output of the MLP or the experts, if the family does, and adds it to the stream.
+  void AddBranch(float scale);
 
   // forward_attention.cc
   Status Attend();
@@ -118,6 +122,10 @@ class Forward {
   Status RunExperts(std::span<const Selection> chosen, const Rows& in);
   void Observe(std::span<const Selection> chosen);
   void AddShared();
+
+  // forward_chunks.cc
+  // Adds the outputs of the chunk experts of the chosen experts to ExpertSums().
+  Status AddChunks(std::span<const Selection> chosen);
 
   void Norm(const Linear& norm, const Rows& x, const Rows& y);
   // For the layer's dense and shared MLPs.

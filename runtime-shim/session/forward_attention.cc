@@ -220,6 +220,12 @@ Rows Forward::GateHeads() {
     executor_.MatMul(weights_->attention.head_gate, Now(scratch_.normed), gate);
     executor_.ScaleBySigmoid(HeadsOf(attended, heads), HeadsOf(gate, heads));
   }
+  if (spec_.gated_attention) {
+    const Rows gate = Dense(scratch_.gates, attended.width);
+    executor_.MatMul(weights_->attention.output_gate, Now(scratch_.normed), gate);
+    executor_.Activate(Activation::kSigmoid, gate, attended);
+    return gate;
+  }
   if (!spec_.gated_queries) return attended;
   const Rows gate = Now(scratch_.gates);
   const Rows pairs = HeadsOf(Now(scratch_.query_wide), heads);

@@ -109,6 +109,7 @@ bool Forward::WantsOutputs() const {
 Result<Rows> Forward::PutExpertInputs() {
   const Rows normed = Now(scratch_.normed);
   if (FeedsInParallel()) Norm({weights_->parallel.experts_in, {}}, Now(scratch_.hidden), normed);
+  if (RoutesEarly()) Norm(weights_->mlp_norm, Now(scratch_.hidden), normed);
   SHARD_CHECK(Mark("norm before the experts", normed));
   if (!weights_->space_down) return normed;
   const Rows in = Now(scratch_.space_in);
@@ -203,6 +204,7 @@ Status Forward::SumExperts() {
   SHARD_TRY(const std::vector<Selection> chosen, Route());
   SHARD_TRY(const Rows in, PutExpertInputs());
   SHARD_CHECK(RunExperts(chosen, in));
+  if (!weights_->chunks.empty()) SHARD_CHECK(AddChunks(chosen));
   // A traced pass repeats one that the observer has seen.
   if (!trace_) Observe(chosen);
   return Ok();
@@ -214,7 +216,7 @@ Status Forward::AddExperts() {
   if (weights_->space_up) executor_.MatMul(weights_->space_up, ExpertSums(), branch);
   AddShared();
   SHARD_CHECK(Mark("sum of experts", branch));
-  executor_.Add(Now(scratch_.hidden), branch, spec_.ScaleOfExperts());
+  AddBranch(spec_.ScaleOfExperts());
   return Ok();
 }
 

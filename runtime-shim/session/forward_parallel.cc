@@ -1,5 +1,6 @@
 // Gemma-4's layers with experts: a dense MLP and the experts start from the same rows, each with
 // its own norms, and the router has a third. All of this follows llama.cpp's src/models/gemma4.cpp.
+// SmallThinker's routers, too, have inputs of their own.
 #include <cmath>
 
 #include "runtime-shim/session/forward.h"
@@ -7,8 +8,9 @@
 namespace moepack::runtime {
 
 Status Forward::PutRouterInputs() {
-  if (!FeedsInParallel()) return Ok();
   const Rows normed = Now(scratch_.normed);
+  if (RoutesEarly()) executor_.Copy(Now(scratch_.beside), normed);
+  if (!FeedsInParallel()) return Ok();
   Norm({weights_->parallel.router, {}}, Now(scratch_.hidden), normed);
   executor_.Scale(normed, 1 / std::sqrt(static_cast<float>(spec_.width)));
   return Mark("norm before the router", normed);

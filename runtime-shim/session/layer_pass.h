@@ -14,9 +14,9 @@ namespace moepack::runtime {
 // The tokens of windows that run side by side, each from position 0.
 using WindowTokenSpans = std::span<const std::span<const uint32_t>>;
 
-// Whether the experts' inputs are not the router's, and a norm or a projection follows their sum.
+// Whether the experts' inputs are not the router's, or a norm or a projection follows their sum.
 inline bool SetsExpertsApart(const ModelSpec& spec) {
-  return spec.parallel_experts || spec.expert_space > 0;
+  return spec.parallel_experts || spec.expert_space > 0 || spec.norms_after || spec.routes_early;
 }
 
 class LayerPass {

@@ -53,6 +53,7 @@ uint64_t WidestMlp(const DeviceModel& model) {
   for (const LayerWeights& layer : model.trunk().layers) {
     widest = std::max<uint64_t>(widest, layer.dense.inner());
     widest = std::max<uint64_t>(widest, layer.shared.inner());
+    for (const MlpWeights& chunk : layer.chunks) widest = std::max<uint64_t>(widest, chunk.inner());
   }
   return std::max(widest, model.widest_expert());
 }
@@ -107,6 +108,8 @@ void AddAttention(const DeviceModel& model, uint32_t batch, Scratch& scratch, Al
       all.Add(scratch.query_wide, batch, 2 * heads * spec.key_width);
       all.Add(scratch.gates, batch, heads * spec.key_width);
     }
+    if (spec.gated_attention)
+      all.Add(scratch.gates, batch, Widest(spec, &LayerSpec::heads, &LayerSpec::value_width));
     all.Add(scratch.index_queries, batch, uint64_t{spec.blocks.heads} * spec.blocks.width);
     all.Add(scratch.index_keys, batch, spec.blocks.width);
     return;
@@ -146,7 +149,8 @@ void AddScratch(const DeviceModel& model, const RowCounts& counts, Scratch& scra
   const CacheWidths widest = {Widest(spec, &LayerSpec::key_heads, &LayerSpec::key_width),
                               Widest(spec, &LayerSpec::key_heads, &LayerSpec::value_width)};
   AddCache(spec, widest, batch, scratch.keys, scratch.values, all);
-  all.Add(scratch.beside, batch, spec.parallel_experts ? spec.width : 0);
+  const bool beside = spec.parallel_experts || spec.routes_early || spec.chunks.experts > 0;
+  all.Add(scratch.beside, batch, beside ? spec.width : 0);
   all.Add(scratch.gate, batch, WidestMlp(model));
   all.Add(scratch.up, batch, WidestMlp(model));
   all.Add(scratch.router, batch, MostExperts(model));

@@ -33,7 +33,7 @@ struct Scratch {
   // Latent attention: down-projected, before the heads' keys. query_wide also if queries have
   // gates: heads * 2 * key width.
   Rows query_low, query_wide;
-  Rows gates;       // of gated queries: heads * key width
+  Rows gates;       // of gated queries: heads * key width; of gated attention: like `attended`
   Rows head_gates;  // heads
   // Inputs and outputs of a recurrence: a delta net's channels and values, Mamba's projection and
   // inner width, the values of KDA.
@@ -42,7 +42,7 @@ struct Scratch {
   Rows latent_out;                 // latent attention: heads * rank
   Rows gate, up;                   // the width of the widest MLP
   Rows expert_in, expert_out;      // width
-  Rows beside;                     // ModelSpec::parallel_experts: width
+  Rows beside;                     // ModelSpec::parallel_experts, routes_early, chunks: width
   Rows space_in, space_out;        // of ModelSpec::expert_space
   Rows zeros;                      // width, always zero
   Rows sizes;                      // of experts' outputs: 2, for each token and each of its experts

@@ -40,6 +40,11 @@ const std::map<std::string, std::string> kGolden = {
     {"laguna", "laguna"},
     {"lfm2-moe", "lfm2-moe"},
     {"qwen3-vl-moe", "qwen3-vl-moe"},
+    {"exaone-moe", "exaone-moe"},
+    {"solar-open", "solar-open"},
+    {"afmoe", "afmoe"},
+    {"smallthinker", "smallthinker"},
+    {"grovemoe", "grovemoe"},
 };
 
 // A row of the table, cell by cell.

@@ -1,4 +1,4 @@
-// The other families of golden/convert, if they are available: FP8, int4, MXFP4, packed experts,
+// The other families of golden/convert and golden/convert-2026, if they are available: FP8, int4, MXFP4, packed experts,
 // latent and linear attention.
 import {finish, skip} from './checks.mjs';
 import {checkFamily} from './nodes.mjs';
@@ -7,6 +7,7 @@ import {goldenCheckpoint, workDirectory} from './tool.mjs';
 const families = [
   'deepseek-v3', 'glm-4.5', 'gpt-oss', 'kimi-k2.5', 'llama-4', 'qwen2-moe', 'qwen3.5-moe',
   'ling-3', 'mistral-4', 'kimi-k3', 'minimax-m3', 'cohere2moe', 'qwen3.8-flash-next',
+  'exaone-moe', 'solar-open', 'afmoe', 'smallthinker',
 ];
 const found = families.map(goldenCheckpoint);
 if (found.includes(null)) skip('no golden/convert beside this checkout; set MOEPACK_SHARED');

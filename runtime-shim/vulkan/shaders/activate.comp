@@ -11,6 +11,7 @@ const uint kGelu = 1;
 const uint kSigmoid = 3;
 const uint kSquaredRelu = 4;
 const uint kLimitedSilu = 5;
+const uint kRelu = 6;
 layout(constant_id = 0) const uint kKind = 0;
 
 layout(push_constant) uniform Push {
@@ -36,6 +37,7 @@ float Activated(float g, float u) {
   if (kKind == kSigmoid) return u / (1 + exp(-g));
   if (kKind == kSquaredRelu) return AtLeast(g, 0) * AtLeast(g, 0);
   if (kKind == kLimitedSilu) return AtMost(g / (1 + exp(-g)), limit) * Within(u, limit);
+  if (kKind == kRelu) return AtLeast(g, 0) * u;
   const float limited = AtMost(g, 7);
   return limited / (1 + exp(-1.702 * limited)) * (Within(u, 7) + 1);
 }

@@ -79,6 +79,11 @@ inline constexpr ConvertedCase kConverted[] = {
     {.family = "laguna", .warning = "beta_fast and beta_slow", .pre = "laguna"},
     {.family = "lfm2-moe", .pre = "lfm2"},
     {.family = "qwen3-vl-moe", .warning = "vision tensors"},
+    {.family = "exaone-moe", .pre = "exaone-moe"},
+    {.family = "solar-open"},
+    {.family = "afmoe", .pre = "afmoe"},
+    {.family = "smallthinker"},
+    {.family = "grovemoe"},
 };
 
 // Made by llama-quantize from the converter's output, listed with the keys that changed.

@@ -301,7 +301,8 @@ INSTANTIATE_TEST_SUITE_P(
                        ::testing::Values(Activation::kSilu, Activation::kGelu,
                                          Activation::kClampedSilu, Activation::kSigmoid,
                                          Activation::kSquaredRelu,
-                                         Activation(Activation::kLimitedSilu, 7))),
+                                         Activation(Activation::kLimitedSilu, 7),
+                                         Activation::kRelu)),
     ActivationName);
 
 }  // namespace

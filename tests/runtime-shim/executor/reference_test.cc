@@ -100,6 +100,7 @@ TEST_F(Reference, ActivatesLikeTheFamilies) {
               Pointwise(FloatNear(1e-6f), ReferenceFloats{1, 2}));
   // 7 sigmoid(11.914) * 8; -9 is not clamped below, its up is: -9 sigmoid(-15.318) * (-7 + 1)
   EXPECT_THAT(activated(Activation::kSquaredRelu, {3, -2}, {7, 7}), ElementsAre(9, 0));
+  EXPECT_THAT(activated(Activation::kRelu, {3, -2}, {7, 7}), ElementsAre(21, 0));
   EXPECT_THAT(activated(Activation(Activation::kLimitedSilu, 2), {40, -40, 40}, {9, 5, -9}),
               Pointwise(FloatNear(1e-6f), ReferenceFloats{4, 0, -4}));
   EXPECT_THAT(activated(Activation::kClampedSilu, {9, -9}, {100, -100}),

@@ -90,7 +90,8 @@ INSTANTIATE_TEST_SUITE_P(
     Every, ActivationSlopes,
     testing::Values(Activation(Activation::kSilu), Activation(Activation::kGelu),
                     Activation(Activation::kClampedSilu), Activation(Activation::kSigmoid),
-                    Activation(Activation::kSquaredRelu), Activation(Activation::kLimitedSilu, 2)));
+                    Activation(Activation::kSquaredRelu), Activation(Activation::kLimitedSilu, 2),
+                    Activation(Activation::kRelu)));
 
 TEST(ActivationSlopesWithoutUp, AreThoseOfASquaredRelu) {
   std::vector<float> gate = {-2, 0, 3}, out(3);

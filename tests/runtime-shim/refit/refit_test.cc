@@ -52,12 +52,22 @@ INSTANTIATE_TEST_SUITE_P(Every, RefitOfFamily,
                                          "phimoe", "dots1", "ernie4_5-moe", "hunyuan-moe",
                                          "bailingmoe", "bailingmoe2", "qwen3next", "qwen35moe",
                                          "mimo2", "deepseek32", "glm-dsa", "gemma4",
-                                         "nemotron_h_moe", "mistral4", "bailingmoe3"),
+                                         "nemotron_h_moe", "mistral4", "bailingmoe3", "exaone-moe",
+                                         "afmoe", "smallthinker"),
                          [](const auto& family) {
                            std::string name = family.param;
                            std::erase(name, '-');
                            return name;
                          });
+
+TEST(Refit, RefusesExpertsThatShareChunks) {
+  TinyRefit refit("grovemoe");
+  ASSERT_TRUE(refit.Open());
+  const auto checked = CheckRefit(refit.input(), SmallOptions());
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().code, Code::kUnsupported);
+  EXPECT_THAT(checked.error().message, HasSubstr("found experts that share chunks"));
+}
 
 TEST(Refit, StoreDoesNotDependOnThreads) {
   const fixtures::TempDir directory;

@@ -124,8 +124,13 @@ class Builder {
     if (Is("granitemoe")) Key("logit_scale", GgufValue::F32(2));
     if (Is("granitemoe")) Key("residual_scale", GgufValue::F32(0.5f));
     if (Is("gpt-oss")) Key("attention.sliding_window", GgufValue::U32(3));
+    if (Is("exaone-moe") || Is("afmoe") || Is("smallthinker"))
+      Key("attention.sliding_window", GgufValue::U32(3));
+    if (Is("exaone-moe")) Key("attention.sliding_window_pattern", GgufValue::Bools({true, false}));
+    if (Is("grovemoe")) Key("experts_per_group", GgufValue::U32(2));
+    if (Is("grovemoe")) Key("expert_group_scale", GgufValue::F32(0.5f));
     const bool gating = Is("minimax-m2") || Is("dots1") || Is("bailingmoe2") || Is("step35") ||
-                        (latent_ && !Is("mistral4"));
+                        Is("exaone-moe") || Is("smallthinker") || (latent_ && !Is("mistral4"));
     if (gating) Key("expert_gating_func", GgufValue::U32(2));
     if (hybrid_) HybridKeys();
     if (Is("mimo2")) MimoKeys();
@@ -259,8 +264,13 @@ class Builder {
     }
     if (Is("gpt-oss") || (Is("mimo2") && windowed)) Own("attn_sinks.weight", {kHeads});
     if (Is("step35")) Own("attn_gate.weight", {kHeads, kWidth});
-    const bool normed =
-        Is("qwen3moe") || Is("dots1") || Is("hunyuan-moe") || Is("bailingmoe2") || Is("step35");
+    if (Is("afmoe")) {
+      Own("attn_gate.weight", {kHeads * kHeadWidth, kWidth});
+      Norm("post_attention_norm", kWidth);
+      Norm("post_ffw_norm", kWidth);
+    }
+    const bool normed = Is("qwen3moe") || Is("dots1") || Is("hunyuan-moe") || Is("bailingmoe2") ||
+                        Is("step35") || Is("exaone-moe") || Is("afmoe") || Is("grovemoe");
     if (normed || hybrid_) Norm("attn_q_norm", kHeadWidth);
     if (normed || hybrid_) Norm("attn_k_norm", kHeadWidth);
     if (Is("olmoe") || Is("minimax-m2")) Norm("attn_q_norm", kHeads * kHeadWidth);
@@ -319,16 +329,25 @@ class Builder {
     if (Is("qwen2moe") || hybrid_) Own("ffn_gate_inp_shexp.weight", {1, kWidth});
   }
 
+  // One chunk expert for each pair of experts.
+  void Chunks() {
+    Own("ffn_gate_chexps.weight", {kExperts / 2, kInner, kWidth});
+    Own("ffn_up_chexps.weight", {kExperts / 2, kInner, kWidth});
+    Own("ffn_down_chexps.weight", {kExperts / 2, kWidth, kInner});
+  }
+
   void Experts(uint32_t layer) {
     Own("ffn_gate_inp.weight", {kExperts, kWidth});
     if (Is("gpt-oss")) Own("ffn_gate_inp.bias", {kExperts});
     const bool ungated = Is("nemotron_h_moe");
-    const bool v3 = Is("glm4moe") || Is("dots1") || Is("bailingmoe2") || latent_ || ungated;
+    const bool v3 = Is("glm4moe") || Is("dots1") || Is("bailingmoe2") || Is("exaone-moe") ||
+                    Is("afmoe") || latent_ || ungated;
     if (v3 || Is("minimax-m2") || Is("ernie4_5-moe") || Is("mimo2") || Is("step35"))
       Own("exp_probs_b.bias", {kExperts});
     const bool shared = Is("qwen2moe") || Is("llama4") || Is("ernie4_5-moe") || Is("hunyuan-moe") ||
                         Is("bailingmoe") || Is("step35") || hybrid_;
     if (v3 || shared) Shared();
+    if (Is("grovemoe")) Chunks();
     weights_->moe_layers[layer] = kExperts;
     for (uint32_t id = 0; id < kExperts; ++id) set_.experts_by_layer[layer].push_back(id);
     if (Is("gemma4"))
