@@ -1,5 +1,9 @@
 #include "libshard/families/name_rows.h"
 
+#include <algorithm>
+
+#include "libshard/model/family_match.h"
+
 namespace moepack {
 namespace {
 
@@ -67,11 +71,11 @@ void AddRouter(Family& family, const std::string& module) {
   for (const char* leaf : {"weight", "bias", "scales", "biases", "weight_scale"}) {
     AddWithAxis(family, module + "." + leaf, Part::kRouter, "router");
   }
-  for (const char* leaf :
-       {"qweight", "qzeros", "g_idx", "weight_packed", "weight_shape", "weight_zero_point",
-        "weight_g_idx", "weight_scale_inv", "weight_scale_2", "weight_global_scale", "input_scale",
-        "input_global_scale", "activation_scale"}) {
-    Add(family, module + "." + leaf, Part::kRouter, "router");
+  for (const WeightLeaf& leaf : WeightLeaves()) {
+    const std::string pattern = module + "." + std::string(leaf.name);
+    const bool known = std::any_of(family.rules.begin(), family.rules.end(),
+                                   [&](const TensorRule& rule) { return rule.pattern == pattern; });
+    if (leaf.use != LeafUse::kValues && !known) Add(family, pattern, Part::kRouter, "router");
   }
 }
 

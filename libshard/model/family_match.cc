@@ -91,6 +91,8 @@ std::string_view TokenProblem(const Token& token, bool last) {
 
 }  // namespace
 
+std::span<const WeightLeaf> WeightLeaves() { return kWeightLeaves; }
+
 const WeightLeaf* FindLeaf(std::string_view name) {
   for (const WeightLeaf& leaf : kWeightLeaves) {
     if (leaf.name == name) return &leaf;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,7 +36,8 @@ struct WeightLeaf {
   bool affects_numbers = true;  // see AffectsNumbers
 };
 
-// Null if `name` is not in kWeightLeaves.
+std::span<const WeightLeaf> WeightLeaves();
+// Null if `name` is none of them.
 const WeightLeaf* FindLeaf(std::string_view name);
 
 // Whether a tensor's name spells the experts of a layer as MLX does.

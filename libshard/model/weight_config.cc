@@ -202,6 +202,7 @@ Result<WeightForm> ReadGroup(const Object& section, const Object& group) {
       out.mxfp4 = true;
       break;
     case Codes::kScaled:
+      out.integers = (format->type.empty() ? type : format->type) == "int";
       SHARD_CHECK(ReadScaledGroup(weights, out));
       break;
     case Codes::kPacked:
@@ -297,11 +298,13 @@ Status ReadGptq(const Object& object, WeightConfig& out) {
 }
 
 // The order in which AWQ interleaves values in a word is defined for eight of them alone.
+constexpr uint32_t kAwqBits = 4;
+
 Status SetAwqPacking(const Object& object, WeightConfig& out) {
   out.packing = WordPacking::kAwq;
   out.symmetric = false;
-  if (out.bits == 4) return Ok();
-  return object.Unsupported(object.NameOf(fields::kPackedBits), "4");
+  if (out.bits == kAwqBits) return Ok();
+  return object.Unsupported(object.NameOf(fields::kPackedBits), Cat(kAwqBits));
 }
 
 Status ReadAwq(const Object& object, WeightConfig& out) {
@@ -362,6 +365,8 @@ Status ReadAutoRound(const Object& object, WeightConfig& out) {
     if (IsUnquantized(fields)) continue;
     SHARD_CHECK(CheckIntegers(fields));
     SHARD_TRY(WeightForm form, ReadOverride(fields, out));
+    if (out.packing == WordPacking::kAwq && form.bits != kAwqBits)
+      return fields.Unsupported("bits", Cat(kAwqBits));
     AddOther(std::move(form), out);
   }
   return Ok();

@@ -18,6 +18,7 @@ struct WeightForm {
   uint32_t bits = 0;        // of packed integers: 2, 4 or 8
   uint64_t group_size = 0;  // values of a row with one scale; 0: all
   bool symmetric = true;    // no zero points: the middle code is zero
+  bool integers = false;    // one byte per code: I8 in place of F8_E4M3
   bool mxfp4 = false;       // codes in pairs, with a power of two as the scale of each 32
 
   bool operator==(const WeightForm&) const = default;

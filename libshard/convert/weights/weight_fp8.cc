@@ -196,13 +196,23 @@ Error Misshapen(const WeightSource& source, const TensorEntry& codes, const Tens
                               FormatShape(codes.shape), ", found ", FormatShape(scales.shape))};
 }
 
+// Another type is another format, which the method may have.
+Status CheckNumbers(const WeightSource& source, const TensorEntry& entry,
+                    std::initializer_list<std::string_view> types) {
+  Status status = CheckPartType(source, entry, types);
+  if (status) return status;
+  return Error{Code::kUnsupported,
+               Cat(status.error().message, " (method ", Quoted(source.config.method), ")"),
+               "safetensors output (--format safetensors) keeps weights in any format as they are"};
+}
+
 }  // namespace
 
 Result<Weight> ReadScaledWeight(const WeightSource& source, const StoredWeight& stored) {
   SHARD_TRY(const TensorEntry* scales, RequirePart(source, stored, kScaleLeaves));
   const TensorEntry& codes = *stored.main();
-  SHARD_CHECK(CheckPartType(source, codes, {"F8_E4M3", kBytes}));
-  SHARD_CHECK(CheckPartType(source, *scales, {"F32", "BF16", "F16", kPowersOfTwo}));
+  SHARD_CHECK(CheckNumbers(source, codes, {source.form().integers ? kBytes : "F8_E4M3"}));
+  SHARD_CHECK(CheckNumbers(source, *scales, {"F32", "BF16", "F16", kPowersOfTwo}));
   if (const TensorEntry* const zeros = stored.Find("weight_zero_point")) {
     return Error{Code::kUnsupported,
                  Cat(source.Where(*zeros), ": expected codes without zero points, found some (",

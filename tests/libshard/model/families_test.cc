@@ -367,7 +367,7 @@ TEST(Families, RefuseUnknownTensorsInTheFeedForwardPart) {
   const std::pair<const char*, const char*> foreign[] = {
       {"mixtral", "model.layers.3.block_sparse_moe.experts.7.w4.weight"},
       {"qwen3-moe", "model.layers.3.mlp.experts.7.extra_proj.weight"},
-      {"qwen3-moe", "model.layers.3.mlp.gate.blocks"},
+      {"qwen3-moe", "model.layers.3.mlp.gate.quant_weight"},
       {"deepseek-v3", "model.layers.3.mlp.router.weight"},
       {"deepseek-v3", "model.layers.3.mlp.experts.7.up_proj.weight.absmax"},
       {"gpt-oss", "model.layers.0.mlp.experts.gate_up_proj_zeros"},

@@ -155,9 +155,10 @@ TEST_F(FormsOfExperts, AMissingCompanionIsNamed) {
 
 TEST_F(FormsOfExperts, AnExpertInTwoFormsOrInNoneIsCorrupt) {
   AddMixed();
-  Add(1, "qweight");
+  for (const char* leaf : {"qweight", "scales", "g_idx"}) Add(1, leaf);
   EXPECT_THAT(ErrorText(), HasSubstr("expert 1: expected one tensor up.qweight, found two"));
-  Remove("l.0.experts.1.up.qweight");
+  tensors_.clear();
+  AddMixed();
   Add(4, "weight", "BF16");
   EXPECT_THAT(ErrorText(), HasSubstr("expert 3: expected one tensor up.qweight, found none"));
 }

@@ -170,6 +170,9 @@ TEST(WeightConfig, ReadsThePackingOfAutoRound) {
               HasSubstr("quantization_config.packing_format: expected auto_round, "
                         "auto_round:auto_gptq, auto_round:gptq, auto_round:auto_awq or "
                         "auto_round:awq, found \"auto_round:llm_compressor\""));
+  EXPECT_THAT(ErrorText(begin + R"(, "packing_format": "auto_round:auto_awq",
+                                    "extra_config": {"a": {"bits": 8}}})"),
+              HasSubstr("quantization_config.extra_config.a.bits: expected 4, found 8"));
   EXPECT_THAT(ErrorText(begin + R"(, "data_type": "mx_fp"})"),
               HasSubstr("data_type: expected int, found \"mx_fp\""));
 }

@@ -186,10 +186,14 @@ TEST(ScaledWeight, RefusesScalesOfAnotherShapeOrType) {
   EXPECT_THAT(sample.ErrorText(), HasSubstr("expected one scale, or one per row of [3, 5]"));
   sample = Blocks();
   sample.Tensor("weight_scale_inv").dtype = "I32";
-  EXPECT_THAT(sample.ErrorText(), HasSubstr("type: expected F32 or BF16 or F16, found \"I32\""));
+  EXPECT_THAT(sample.ErrorText(),
+              HasSubstr("type: expected F32 or BF16 or F16 or F8_E8M0, found \"I32\" "
+                        "(method \"fp8\")"));
   sample = Blocks();
   sample.Tensor("weight").dtype = "I8";
-  EXPECT_THAT(sample.ErrorText(), HasSubstr("type: expected F8_E4M3, found \"I8\""));
+  EXPECT_THAT(sample.ErrorText(),
+              HasSubstr("type: expected F8_E4M3, found \"I8\" (method \"fp8\")"));
+  EXPECT_EQ(sample.Read().error().code, Code::kUnsupported);
 }
 
 TEST(ScaledWeight, RefusesImpossibleScalesWithTensorAndPlace) {
