@@ -21,7 +21,8 @@ const char* const kArchitectures[] = {
     "llama",        "qwen2moe",    "qwen3moe",   "olmoe",          "deepseek2", "glm4moe",
     "gpt-oss",      "llama4",      "minimax-m2", "granitemoe",     "phimoe",    "dots1",
     "ernie4_5-moe", "hunyuan-moe", "bailingmoe", "bailingmoe2",    "qwen3next", "qwen35moe",
-    "mimo2",        "deepseek32",  "glm-dsa",    "nemotron_h_moe", "gemma4",    "step35"};
+    "mimo2",        "deepseek32",  "glm-dsa",    "nemotron_h_moe", "gemma4",    "step35",
+    "minimax-m3",   "cohere2moe"};
 
 LayerExperts Both(const ExpertIds& ids) { return {{0, ids}, {1, ids}}; }
 const ExpertIds kAll = {0, 1, 2, 3, 4, 5, 6, 7};
