@@ -25,7 +25,7 @@ struct PlainRow {
 };
 
 // One of the sources of a target, and its place among them: the expert, or the number of the piece.
-struct Source {
+struct NumberedSource {
   const WeightModule* module = nullptr;
   uint32_t number = 0;
 };
@@ -33,7 +33,7 @@ struct Source {
 // What is known about one target in one layer before its rows are laid out.
 struct Target {
   const PlainRow* row = nullptr;
-  std::vector<Source> sources;
+  std::vector<NumberedSource> sources;
 };
 
 bool IsLayered(const TensorRow& row) { return row.target.find("{L}") != std::string::npos; }
@@ -208,7 +208,9 @@ class Mapper {
 
   Status CheckThere(const PlainRow& plain, std::optional<uint32_t> layer) const {
     const auto target = targets_.find({layer, plain.rank});
-    const auto is_it = [&](const Source& source) { return source.number == *plain.row.piece; };
+    const auto is_it = [&](const NumberedSource& source) {
+      return source.number == *plain.row.piece;
+    };
     if (target != targets_.end() &&
         (!plain.row.piece ||
          std::any_of(target->second.sources.begin(), target->second.sources.end(), is_it))) {
@@ -223,9 +225,9 @@ class Mapper {
 
   Result<GgufTensor> Build(std::optional<uint32_t> layer, const Target& target,
                            size_t index) const {
-    std::vector<Source> sources = target.sources;
+    std::vector<NumberedSource> sources = target.sources;
     std::sort(sources.begin(), sources.end(),
-              [](const Source& a, const Source& b) { return a.number < b.number; });
+              [](const NumberedSource& a, const NumberedSource& b) { return a.number < b.number; });
     const ModelTensor& first = *sources.front().module->tensor;
     const std::string& name = model_.entry(first).name;
     const bool stacked = first.expert.has_value(), joined = target.row->row.piece.has_value();
@@ -242,7 +244,7 @@ class Mapper {
     std::vector<Weight> weights;
     weights.reserve(sources.size());
     TensorEntry flattened;  // of the one source that a flattened target has
-    for (const Source& source : sources) {
+    for (const NumberedSource& source : sources) {
       SHARD_TRY(Weight weight, ReadWeight(source_, source.module->weight));
       if (flat) SHARD_CHECK(Flatten(source_, flattened, weight));
       weights.push_back(std::move(weight));
