@@ -26,7 +26,7 @@ struct PlainRow {
 };
 
 // One of the sources of a target, and its place among them: the expert, or the number of the piece.
-struct Source {
+struct NumberedSource {
   const WeightModule* module = nullptr;
   uint32_t number = 0;
 };
@@ -34,7 +34,7 @@ struct Source {
 // What is known about one target in one layer before its rows are laid out.
 struct Target {
   const PlainRow* row = nullptr;
-  std::vector<Source> sources;
+  std::vector<NumberedSource> sources;
 };
 
 bool IsLayered(const TensorRow& row) { return row.target.find("{L}") != std::string::npos; }
@@ -256,7 +256,9 @@ class Mapper {
 
   Status CheckThere(const PlainRow& plain, std::optional<uint32_t> layer) const {
     const auto target = targets_.find({layer, plain.rank});
-    const auto is_it = [&](const Source& source) { return source.number == *plain.row.piece; };
+    const auto is_it = [&](const NumberedSource& source) {
+      return source.number == *plain.row.piece;
+    };
     if (target != targets_.end() &&
         (!plain.row.piece ||
          std::any_of(target->second.sources.begin(), target->second.sources.end(), is_it))) {
@@ -271,9 +273,9 @@ class Mapper {
 
   Result<GgufTensor> Build(std::optional<uint32_t> layer, const Target& target,
                            size_t index) const {
-    std::vector<Source> sources = target.sources;
+    std::vector<NumberedSource> sources = target.sources;
     std::sort(sources.begin(), sources.end(),
-              [](const Source& a, const Source& b) { return a.number < b.number; });
+              [](const NumberedSource& a, const NumberedSource& b) { return a.number < b.number; });
     const bool numbered = IsNumbered(target.row->row);
     if (numbered) SHARD_CHECK(CheckNumbers(sources));
     const ModelTensor& first = *sources.front().module->tensor;
@@ -295,7 +297,7 @@ class Mapper {
     std::vector<Weight> weights;
     weights.reserve(sources.size());
     TensorEntry flattened;  // of the one source that a flattened target has
-    for (const Source& source : sources) {
+    for (const NumberedSource& source : sources) {
       const StoredWeight& entry = source.module->weight;
       SHARD_TRY(Weight weight, rule == ValueRule::kExpertIds
                                    ? ReadExpertIds(source_, entry, model_.max_experts())
@@ -334,7 +336,7 @@ class Mapper {
   }
 
   // The numbers of a stack have to be 0, 1, 2, ...
-  Status CheckNumbers(const std::vector<Source>& sources) const {
+  Status CheckNumbers(const std::vector<NumberedSource>& sources) const {
     for (size_t i = 0; i < sources.size(); ++i) {
       if (sources[i].number == i) continue;
       return Error{Code::kCorrupt, Cat(Place(*sources[i].module), ": expected number ", i,

@@ -22,7 +22,8 @@ const char* const kArchitectures[] = {
     "gpt-oss",      "llama4",      "minimax-m2", "granitemoe",     "phimoe",       "dots1",
     "ernie4_5-moe", "hunyuan-moe", "bailingmoe", "bailingmoe2",    "qwen3next",    "qwen35moe",
     "mimo2",        "deepseek32",  "glm-dsa",    "nemotron_h_moe", "gemma4",       "step35",
-    "mistral4",     "bailingmoe3", "exaone-moe", "afmoe",          "smallthinker", "grovemoe"};
+    "mistral4",     "bailingmoe3", "exaone-moe", "afmoe",          "smallthinker", "grovemoe",
+    "minimax-m3",   "cohere2moe"};
 
 LayerExperts Both(const ExpertIds& ids) { return {{0, ids}, {1, ids}}; }
 const ExpertIds kAll = {0, 1, 2, 3, 4, 5, 6, 7};

@@ -61,7 +61,7 @@ class Builder {
       else
         latent_ ? Latent() : Heads();
       const bool post = Is("glm4moe") || Is("gpt-oss") || hybrid_;
-      Norm(post ? "post_attention_norm" : "ffn_norm", kWidth);
+      if (!Is("cohere2moe")) Norm(post ? "post_attention_norm" : "ffn_norm", kWidth);
       Experts(layer);
     }
     weights_->sets.push_back(std::move(set_));
@@ -129,8 +129,9 @@ class Builder {
     if (Is("exaone-moe")) Key("attention.sliding_window_pattern", GgufValue::Bools({true, false}));
     if (Is("grovemoe")) Key("experts_per_group", GgufValue::U32(2));
     if (Is("grovemoe")) Key("expert_group_scale", GgufValue::F32(0.5f));
-    const bool gating = Is("minimax-m2") || Is("dots1") || Is("bailingmoe2") || Is("step35") ||
-                        Is("exaone-moe") || Is("smallthinker") || (latent_ && !Is("mistral4"));
+    const bool gating = Is("minimax-m2") || Is("minimax-m3") || Is("dots1") || Is("bailingmoe2") ||
+                        Is("step35") || Is("exaone-moe") || Is("smallthinker") ||
+                        (latent_ && !Is("mistral4"));
     if (gating) Key("expert_gating_func", GgufValue::U32(2));
     if (hybrid_) HybridKeys();
     if (Is("mimo2")) MimoKeys();
@@ -138,6 +139,8 @@ class Builder {
     if (Is("nemotron_h_moe")) NemotronKeys();
     if (Is("gemma4")) GemmaKeys();
     if (Is("bailingmoe3")) KdaKeys();
+    if (Is("minimax-m3")) BlockKeys();
+    if (Is("cohere2moe")) CommandKeys();
     if (sparse_) Key("attention.indexer.top_k", GgufValue::U32(64));
     if (Is("glm4moe") || latent_) Key("expert_weights_norm", GgufValue::Bool(true));
     if (!latent_) return;
@@ -165,6 +168,23 @@ class Builder {
     Key("kda.gate_lower_bound", GgufValue::F32(-5));
     Key("swiglu_clamp_exp", GgufValue::F32s(std::vector<float>{0, 0.3f}));
     Key("swiglu_clamp_shexp", GgufValue::F32s(std::vector<float>{0.2f, 0}));
+  }
+
+  // A token sees two of the blocks of two keys.
+  void BlockKeys() {
+    Key("attention.indexer.head_count", GgufValue::U32(kKeyHeads));
+    Key("attention.indexer.key_length", GgufValue::U32(kHeadWidth));
+    Key("attention.indexer.block_size", GgufValue::U32(2));
+    Key("attention.indexer.top_k", GgufValue::U32(2));
+    Key("attention.indexer.local_blocks", GgufValue::U32(1));
+  }
+
+  // The second layer has a window of three, and rotates.
+  void CommandKeys() {
+    Key("attention.sliding_window", GgufValue::U32(3));
+    Key("attention.sliding_window_pattern", GgufValue::Bools({false, true}));
+    Key("logit_scale", GgufValue::F32(0.25f));
+    Key("expert_shared_count", GgufValue::U32(1));
   }
 
   // The second layer has a window of two and half of the key heads.
@@ -270,11 +290,16 @@ class Builder {
       Norm("post_ffw_norm", kWidth);
     }
     const bool normed = Is("qwen3moe") || Is("dots1") || Is("hunyuan-moe") || Is("bailingmoe2") ||
-                        Is("step35") || Is("exaone-moe") || Is("afmoe") || Is("grovemoe");
+                        Is("step35") || Is("exaone-moe") || Is("afmoe") || Is("grovemoe") ||
+                        Is("minimax-m3");
     if (normed || hybrid_) Norm("attn_q_norm", kHeadWidth);
     if (normed || hybrid_) Norm("attn_k_norm", kHeadWidth);
     if (Is("olmoe") || Is("minimax-m2")) Norm("attn_q_norm", kHeads * kHeadWidth);
     if (Is("olmoe") || Is("minimax-m2")) Norm("attn_k_norm", kKeyHeads * kHeadWidth);
+    if (!Is("minimax-m3")) return;
+    Own("indexer.q_proj.weight", {kKeyHeads * kHeadWidth, kWidth});
+    Own("indexer.k_proj.weight", {kHeadWidth, kWidth});
+    for (const char* name : {"indexer.q_norm", "indexer.k_norm"}) Norm(name, kHeadWidth);
   }
 
   void Delta() {
@@ -342,10 +367,12 @@ class Builder {
     const bool ungated = Is("nemotron_h_moe");
     const bool v3 = Is("glm4moe") || Is("dots1") || Is("bailingmoe2") || Is("exaone-moe") ||
                     Is("afmoe") || latent_ || ungated;
-    if (v3 || Is("minimax-m2") || Is("ernie4_5-moe") || Is("mimo2") || Is("step35"))
+    if (v3 || Is("minimax-m2") || Is("minimax-m3") || Is("ernie4_5-moe") || Is("mimo2") ||
+        Is("step35"))
       Own("exp_probs_b.bias", {kExperts});
     const bool shared = Is("qwen2moe") || Is("llama4") || Is("ernie4_5-moe") || Is("hunyuan-moe") ||
-                        Is("bailingmoe") || Is("step35") || hybrid_;
+                        Is("bailingmoe") || Is("step35") || Is("minimax-m3") || Is("cohere2moe") ||
+                        hybrid_;
     if (v3 || shared) Shared();
     if (Is("grovemoe")) Chunks();
     weights_->moe_layers[layer] = kExperts;
