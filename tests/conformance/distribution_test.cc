@@ -24,6 +24,7 @@ struct RefusedLayout {
 };
 constexpr RefusedLayout kRefusedLayouts[] = {
     {"deepseek-v4", "found a table that gives tokens fixed experts"},
+    {"grovemoe", "found one that belongs to several experts"},
 };
 
 std::vector<std::string> LayoutsWithNodes() {

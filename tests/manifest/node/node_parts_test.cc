@@ -74,6 +74,14 @@ TEST_F(NodePartsTest, AHashRoutingTableIsUnsupported) {
   EXPECT_THAT(error.message, HasSubstr("found a table that gives tokens fixed experts"));
 }
 
+TEST_F(NodePartsTest, ExpertsThatShareChunksAreUnsupported) {
+  Split("grovemoe");
+  const Error error = Refusal();
+  EXPECT_EQ(error.code, Code::kUnsupported);
+  EXPECT_THAT(error.message, HasSubstr("chunk_experts"));
+  EXPECT_THAT(error.message, HasSubstr("found one that belongs to several experts"));
+}
+
 TEST_F(NodePartsTest, AHeaderThatDisagreesWithTheManifestIsAMismatch) {
   Split("qwen3-moe");
   const std::string original = fixtures::ReadFile(dir_ / "dist/distribution.json");
