@@ -317,6 +317,7 @@ class Mapper {
                               .joined = joined,
                               .index = index};
     SHARD_CHECK(LayOutWeights(source_, weights, layout, out));
+    if (numbered) out.expert_count = 0;  // a stack of something else
     if (out.shape.size() > kMaxGgufDimensions || out.name.size() > kMaxGgufTensorName) {
       return Error{Code::kUnsupported,
                    Cat(Place(*sources[0].module), ": shape: expected at most ", kMaxGgufDimensions,

@@ -104,6 +104,11 @@ class CheckpointNode {
                        "fixed experts, some of which are not on this node")};
     }
     const auto layer = found.layer ? plan_.layers.find(*found.layer) : plan_.layers.end();
+    if (IsOfChunks(found.rule) && layer != plan_.layers.end() &&
+        Eligible(plan_, group_, layer->first).size() != layer->second) {
+      return Error{Code::kUnsupported,
+                   Cat("tensor ", Quoted(tensor.entry.name), ": ", kChunkProblem)};
+    }
     if (found.rule == nullptr || !found.rule->expert_axis || layer == plan_.layers.end()) {
       return out;
     }

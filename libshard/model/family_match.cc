@@ -4,6 +4,8 @@
 // shape "model.layers.#.mlp.experts.#.up_proj.weight", which it shares with thousands of others.
 // What the rows say about a shape is cached together with the positions of its numbers, so a name
 // usually costs writing its shape into a buffer and one hash look-up.
+#include "libshard/model/family_match.h"
+
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -198,6 +200,8 @@ const Spelling* FindSpelling(std::span<const Spelling> spellings, std::string_vi
 }
 
 }  // namespace
+
+bool IsOfChunks(const TensorRule* rule) { return rule != nullptr && rule->role == "chunk_experts"; }
 
 bool HasMlxExperts(std::string_view tensor) { return FindSpelling(kMlxExperts, tensor) != nullptr; }
 

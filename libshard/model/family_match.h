@@ -40,6 +40,13 @@ std::span<const WeightLeaf> WeightLeaves();
 // Null if `name` is none of them.
 const WeightLeaf* FindLeaf(std::string_view name);
 
+// Whether the row is that of tensors that belong to several experts each, which runtimes find by
+// the numbers of these experts (GroveMoE). Nodes that lack experts of the layer cannot have them.
+bool IsOfChunks(const TensorRule* rule);
+inline constexpr std::string_view kChunkProblem =
+    "expected experts of their own, found one that belongs to several experts, some of which are "
+    "not on this node";
+
 // Whether a tensor's name spells the experts of a layer as MLX does.
 bool HasMlxExperts(std::string_view tensor);
 

@@ -5,6 +5,7 @@
 
 #include "libshard/base/limits.h"
 #include "libshard/base/text/text.h"
+#include "libshard/model/family_match.h"
 #include "libshard/plan/partition.h"
 #include "libshard/plan/plan_steps.h"
 
@@ -422,6 +423,18 @@ void WarnRoutingGroups(const MoeModel& model, const Plan& plan, std::vector<std:
                     "GGUF needs its group keys rewritten"));
 }
 
+// GroveMoE: a chunk expert belongs to several experts, and runtimes find it by their numbers.
+void WarnChunks(const MoeModel& model, const Plan& plan, std::vector<std::string>& out) {
+  const bool chunks =
+      std::any_of(model.tensors().begin(), model.tensors().end(),
+                  [](const ModelTensor& tensor) { return IsOfChunks(tensor.rule); });
+  if (!chunks || plan.groups.size() < 2) return;
+  out.emplace_back(
+      "chunk experts: runtimes find them by the numbers of experts, which a node counts anew; "
+      "stock runtimes cannot run a node, and assemble refuses one; run, check, profile and eval "
+      "take the distribution");
+}
+
 void WarnHashRouting(const MoeModel& model, const Plan& plan, std::vector<std::string>& out) {
   size_t whole = 0, cut = 0;
   for (const ModelTensor& tensor : model.tensors()) {
@@ -452,6 +465,7 @@ std::vector<std::string> PlanWarnings(const MoeModel& model, const Plan& plan,
   WarnExpectation(plan, out);
   WarnDifferentCounts(plan, out);
   WarnRoutingGroups(model, plan, out);
+  WarnChunks(model, plan, out);
   WarnHashRouting(model, plan, out);
   return out;
 }

@@ -75,6 +75,16 @@ class NodeCutter {
   // A scale that all rows share.
   static bool IsOneForAll(const PartTensor& tensor) { return tensor.entry.Elements() == 1; }
 
+  Status CheckNoChunks(const PartTensor& tensor, const TensorClass& found) const {
+    if (!IsOfChunks(found.rule) || !found.layer) return Ok();
+    const auto layer = manifest_.plan.layers.find(*found.layer);
+    if (layer == manifest_.plan.layers.end() || EligibleIn(layer->first).size() == layer->second)
+      return Ok();
+    return Error{Code::kUnsupported,
+                 Cat(distribution_, ": tensor ", Quoted(tensor.entry.name), ": ", kChunkProblem),
+                 "run, check, profile and eval take the distribution itself"};
+  }
+
   // Router rows are cut to the eligible experts; everything else is copied unchanged.
   Status AddTrunkTensor(const PartTensor& tensor) {
     const TensorClass found = matcher_.Classify(tensor.entry.name);
@@ -88,6 +98,7 @@ class NodeCutter {
                        ": expected a router that scores experts, found a table that gives tokens "
                        "fixed experts, some of which are not on this node")};
     }
+    SHARD_CHECK(CheckNoChunks(tensor, found));
     if (!by_expert || layer == layers.end() || IsOneForAll(tensor)) {
       trunk_.tensors.push_back(Whole(tensor, tensor.entry.name));
       return Ok();

@@ -24,6 +24,7 @@ struct RefusedLayout {
 };
 constexpr RefusedLayout kRefusedLayouts[] = {
     {"deepseek-v4", "as many eligible experts in layer 1 as in layer 0"},
+    {"grovemoe", "found one that belongs to several experts"},
 };
 
 std::vector<std::string> LayoutsWithNodes() {

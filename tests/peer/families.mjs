@@ -1,5 +1,5 @@
-// The other families of golden/convert and golden/convert-2026, if they are available: FP8, int4, MXFP4, packed experts,
-// latent and linear attention.
+// The other families of golden/convert and golden/convert-2026, if they are available: FP8, int4,
+// MXFP4, packed experts, latent and linear attention.
 import {finish, skip} from './checks.mjs';
 import {checkFamily} from './nodes.mjs';
 import {goldenCheckpoint, workDirectory} from './tool.mjs';

@@ -43,6 +43,7 @@ TEST(GroveMoe, StacksChunkExpertsInTheTrunk) {
   ASSERT_NE(down, nullptr);
   EXPECT_EQ(down->shape, (std::vector<uint64_t>{2, 4, 2}));
   EXPECT_EQ(down->part, Part::kTrunk);
+  EXPECT_EQ(down->expert_count, 0u);
   EXPECT_EQ(down->source_tensor, "model.layers.0.mlp.chunk_experts.*.down_proj.weight");
   std::vector<std::string> names;
   for (const GgufTensor& tensor : model.tensors) names.push_back(tensor.name);

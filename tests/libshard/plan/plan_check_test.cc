@@ -228,6 +228,14 @@ TEST_F(PlanWarningsTest, WarnsWhenRoutingGroupsAreCut) {
               Contains(HasSubstr("first picks 2 of 4 groups of experts, and 4 of 4 eligible")));
 }
 
+TEST_F(PlanWarningsTest, WarnsOfExpertsThatShareChunks) {
+  TensorRule chunk;
+  chunk.role = "chunk_experts";
+  const MoeModel model = ModelForTest().Layers(1, 32, 2).Tensor(chunk, {}, "BF16", {4, 4}).Build();
+  EXPECT_THAT(WarningsOf(model, Groups(2)), Contains(HasSubstr("assemble refuses one")));
+  EXPECT_THAT(WarningsOf(model, Groups(1)), Not(Contains(HasSubstr("chunk experts"))));
+}
+
 TEST_F(PlanWarningsTest, WarnsOfHashRoutingTables) {
   TensorRule table;
   table.part = Part::kRouter;

@@ -89,6 +89,14 @@ TEST_F(NodePartsTest, AHashRoutingTableIsUnsupportedWhereItsExpertsAreNotAllTher
   EXPECT_THAT(error.message, HasSubstr("found a table that gives tokens fixed experts"));
 }
 
+TEST_F(NodePartsTest, ExpertsThatShareChunksAreUnsupported) {
+  Split("grovemoe");
+  const Error error = Refusal();
+  EXPECT_EQ(error.code, Code::kUnsupported);
+  EXPECT_THAT(error.message, HasSubstr("chunk_experts"));
+  EXPECT_THAT(error.message, HasSubstr("found one that belongs to several experts"));
+}
+
 // The tensors of a generated checkpoint, changed by `edit`.
 template <class Edit>
 void ChangeTensors(const fs::path& dir, const Edit& edit) {
