@@ -10,6 +10,7 @@
 #include "fixtures/generator.h"
 #include "libshard/base/text/text.h"
 #include "libshard/convert/gguf_model.h"
+#include "libshard/graph/model_spec.h"
 #include "libshard/model/config.h"
 #include "libshard/model/family.h"
 #include "libshard/model/family_find.h"
@@ -49,7 +50,7 @@ const std::map<std::string, std::string> kGolden = {
 
 // A row of the table, cell by cell.
 struct Row {
-  std::string architectures, experts, routing, gguf, special, tested;
+  std::string architectures, experts, routing, gguf, runs, special, tested;
 };
 
 std::string Trimmed(std::string text) {
@@ -66,13 +67,13 @@ std::map<std::string, Row> ReadRows() {
     if (line.starts_with("## ")) inside = line == "## Families";
     std::vector<std::string> cells = Split(line, '|');
     if (!inside || cells.size() < 2 || cells[1].starts_with("---")) continue;
-    EXPECT_EQ(cells.size(), 9u) << line;
-    cells.resize(9);
+    EXPECT_EQ(cells.size(), 10u) << line;
+    cells.resize(10);
     for (std::string& cell : cells) cell = Trimmed(cell);
     if (cells[1] == "family") continue;
-    const bool fresh =
-        rows.emplace(cells[1], Row{cells[2], cells[3], cells[4], cells[5], cells[6], cells[7]})
-            .second;
+    const bool fresh = rows.emplace(cells[1], Row{cells[2], cells[3], cells[4], cells[5], cells[6],
+                                                  cells[7], cells[8]})
+                           .second;
     EXPECT_TRUE(fresh) << cells[1] << " has two rows";
   }
   return rows;
@@ -97,6 +98,13 @@ std::string PieceOf(const Row& row, const std::string& start) {
 
 bool Has(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
+}
+
+bool Runs(std::string_view architecture) {
+  const auto families = AllRuntimeFamilies();
+  return std::any_of(families.begin(), families.end(), [&](const RuntimeFamily& family) {
+    return family.architecture == architecture;
+  });
 }
 
 class FamiliesDoc : public testing::Test {
@@ -170,6 +178,14 @@ TEST_F(FamiliesDoc, NamesTheArchitectureOfTheGgufOrSaysWhatIsMissing) {
     ASSERT_EQ(named.size(), 1u) << row.gguf;
     EXPECT_EQ(row.gguf, Cat("no converter (`", *named.begin(), "`)"));
     EXPECT_NE(FindArchitecture(*named.begin()), nullptr) << row.gguf;
+  });
+}
+
+TEST_F(FamiliesDoc, SaysWhichFamiliesTheRuntimeRuns) {
+  ForEach([](const Family& family, const Row& row) {
+    const GgufConverter* converter = FindConverter(family.name);
+    const bool runs = converter != nullptr && Runs(converter->architecture);
+    EXPECT_EQ(row.runs, runs ? "yes" : "no");
   });
 }
 
