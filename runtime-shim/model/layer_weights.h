@@ -14,6 +14,7 @@
 #include "libshard/base/result.h"
 #include "libshard/graph/model_spec.h"
 #include "runtime-shim/executor/executor.h"
+#include "runtime-shim/model/indexer.h"
 #include "runtime-shim/model/recurrence.h"
 #include "runtime-shim/model/weights.h"
 
@@ -75,7 +76,7 @@ struct AttentionWeights {
   Matrix norm_after;  // of attention's output (Gemma-4)
   Linear query, key, value, output;
   Matrix query_norm, key_norm, sinks;
-  Matrix head_gate;  // Step-3.5: one row per head, whose sigmoid multiplies the head's result
+  Matrix head_gate;  // ModelSpec::softplus_gates
   // Multi-head latent attention. key_up: per head [rank, nope_width]; value_up: per head
   // [value_width, rank]; both stacked over the heads.
   Matrix query_down, query_down_norm, query_up, latent_down, latent_norm, key_up, value_up;
@@ -94,6 +95,18 @@ struct MambaWeights {
   MambaConstants constants;
 };
 
+// The rows of `in` are those of ConvolutionShape. kernel: width x kernel, the latest token last.
+struct ConvolutionWeights {
+  Matrix in, out;
+  std::vector<float> kernel;
+};
+
+// Of layers with an indexer of their own: its projections, and what the host needs.
+struct IndexerWeights {
+  Matrix queries, key, weights;
+  IndexerConstants constants;
+};
+
 // ModelSpec::parallel_experts: norms of the MLP's output, of the experts' input, of their output,
 // and of both together; the router's norm; the factor of the layer's result.
 struct ParallelWeights {
@@ -106,6 +119,8 @@ struct LayerWeights {
   // Recurrent layers have one of these; of `attention` they only have the norm.
   DeltaWeights delta;
   MambaWeights mamba;
+  ConvolutionWeights convolution;
+  IndexerWeights indexer;
   Linear mlp_norm;
   MlpWeights dense;  // of layers without experts, or beside them
   ParallelWeights parallel;

@@ -82,10 +82,11 @@ uint64_t Widest(const ModelSpec& spec, uint32_t LayerSpec::*heads, uint32_t Laye
 // What goes into a recurrence, and what comes out of it. The results of a delta net's smaller
 // projections use the second rows too; beta and alpha may be in one row (DeltaWeights).
 uint64_t RecurrentIn(const ModelSpec& spec) {
-  return std::max(spec.delta.channels(), spec.mamba.projected());
+  return std::max({spec.delta.channels(), spec.mamba.projected(), spec.convolution.projected()});
 }
 uint64_t RecurrentOut(const ModelSpec& spec) {
-  return std::max({spec.delta.values(), 2 * spec.delta.value_heads, spec.mamba.inner()});
+  return std::max({spec.delta.values(), 2 * spec.delta.value_heads, spec.mamba.inner(),
+                   spec.convolution.width});
 }
 
 void AddAttention(const DeviceModel& model, uint32_t batch, Scratch& scratch, Allocation& all) {
@@ -94,7 +95,8 @@ void AddAttention(const DeviceModel& model, uint32_t batch, Scratch& scratch, Al
   if (!spec.is_latent()) {
     all.Add(scratch.queries, batch, Widest(spec, &LayerSpec::heads, &LayerSpec::key_width));
     all.Add(scratch.attended, batch, Widest(spec, &LayerSpec::heads, &LayerSpec::value_width));
-    all.Add(scratch.head_gates, batch, heads);
+    const uint64_t values = Widest(spec, &LayerSpec::heads, &LayerSpec::value_width);
+    all.Add(scratch.head_gates, batch, spec.softplus_gates ? values : heads);
     if (spec.gated_queries) {
       all.Add(scratch.query_wide, batch, 2 * heads * spec.key_width);
       all.Add(scratch.gates, batch, heads * spec.key_width);
@@ -110,6 +112,10 @@ void AddAttention(const DeviceModel& model, uint32_t batch, Scratch& scratch, Al
   all.Add(scratch.query_wide, batch, heads * spec.key_width);
   all.Add(scratch.queries, batch, heads * (spec.latent.rank + spec.rope.dims));
   all.Add(scratch.latent_out, batch, heads * spec.latent.rank);
+  const IndexerShape& indexer = spec.indexer;
+  all.Add(scratch.index_queries, batch, uint64_t{indexer.heads} * indexer.width);
+  all.Add(scratch.index_key, batch, indexer.width);
+  all.Add(scratch.index_weights, batch, indexer.heads);
   all.Add(scratch.attended, batch, heads * spec.latent.value_width);
 }
 
@@ -138,6 +144,8 @@ void AddScratch(const DeviceModel& model, const RowCounts& counts, Scratch& scra
   const CacheWidths widest = {Widest(spec, &LayerSpec::key_heads, &LayerSpec::key_width),
                               Widest(spec, &LayerSpec::key_heads, &LayerSpec::value_width)};
   AddCache(spec, widest, batch, scratch.keys, scratch.values, all);
+  if (spec.indexer.heads > 0)
+    all.Add(scratch.picked, spec.indexer.top_k, spec.latent.rank + spec.rope.dims);
   all.Add(scratch.beside, batch, spec.parallel_experts ? spec.width : 0);
   all.Add(scratch.gate, batch, WidestMlp(model));
   all.Add(scratch.up, batch, WidestMlp(model));
@@ -176,6 +184,21 @@ uint64_t StateBytes(const ModelSpec& spec) {
   return bytes;
 }
 
+// What the layers with an indexer have on the host for each position.
+uint64_t IndexKeyBytes(const ModelSpec& spec) {
+  uint64_t bytes = 0;
+  for (const LayerSpec& layer : spec.layer) {
+    if (layer.own_indexer) bytes += spec.indexer.width * sizeof(float);
+  }
+  return bytes;
+}
+
+// The rows of Scratch::picked, which do not depend on the batch.
+uint64_t PickedBytes(const ModelSpec& spec) {
+  if (spec.indexer.heads == 0) return 0;
+  return uint64_t{spec.indexer.top_k} * (spec.latent.rank + spec.rope.dims) * sizeof(float);
+}
+
 }  // namespace
 
 RowBytes BytesOfRow(const DeviceModel& model) {
@@ -193,8 +216,9 @@ RowBytes BytesOfRow(const DeviceModel& model) {
   // strengths, and what comes out (forward_delta.cc, forward_mamba.cc).
   const uint64_t read =
       model.spec().is_latent() ? 0 : RecurrentIn(model.spec()) + 3 * RecurrentOut(model.spec());
-  return {row.bytes() - logits + experts + read * sizeof(float), position.bytes(),
-          StateBytes(model.spec())};
+  const ModelSpec& spec = model.spec();
+  return {row.bytes() - logits - PickedBytes(spec) + experts + read * sizeof(float),
+          position.bytes() + IndexKeyBytes(spec), StateBytes(spec) + PickedBytes(spec)};
 }
 
 Result<Caches> AllocateRows(const DeviceModel& model, const RowCounts& counts, Scratch& scratch) {

@@ -18,6 +18,8 @@ class DeviceModel;
 struct LayerCache {
   Rows keys, values;     // values may be columns of keys
   RecurrentState state;  // of a recurrent layer, which has no rows
+  // Of a layer with an indexer: one key for each position.
+  std::vector<float> index_keys;
 };
 
 using LayerCaches = std::vector<LayerCache>;
@@ -32,9 +34,11 @@ struct Scratch {
   // gates: heads * 2 * key width.
   Rows query_low, query_wide;
   Rows gates;       // of gated queries: heads * key width
-  Rows head_gates;  // heads
+  Rows head_gates;  // heads, or heads * value width for ModelSpec::softplus_gates
+  // Of an indexer: heads * its width, its width, heads; and top_k rows of a cache.
+  Rows index_queries, index_key, index_weights, picked;
   // Inputs and outputs of a recurrence: a delta net's channels and values, Mamba's projection and
-  // inner width.
+  // inner width, a convolution's projection and width.
   Rows recurrent_in, recurrent_out;
   Rows latent_out;             // latent attention: heads * rank
   Rows gate, up;               // the width of the widest MLP

@@ -6,6 +6,7 @@ import {goldenCheckpoint, workDirectory} from './tool.mjs';
 
 const families = [
   'deepseek-v3', 'glm-4.5', 'gpt-oss', 'kimi-k2.5', 'llama-4', 'qwen2-moe', 'qwen3.5-moe',
+  'glm-5.2', 'granite-4-h', 'hy3', 'laguna', 'lfm2-moe', 'qwen3-vl-moe',
 ];
 const found = families.map(goldenCheckpoint);
 if (found.includes(null)) skip('no golden/convert beside this checkout; set MOEPACK_SHARED');

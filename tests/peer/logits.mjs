@@ -18,7 +18,7 @@ const TEXT_TOKENS = 400;
 
 const golden = [
   'deepseek-v3', 'glm-4.5', 'gpt-oss', 'kimi-k2.5', 'llama-4', 'mixtral', 'qwen2-moe', 'qwen3-moe',
-  'qwen3.5-moe',
+  'qwen3.5-moe', 'glm-5.2', 'granite-4-h', 'hy3', 'laguna', 'lfm2-moe', 'qwen3-vl-moe',
 ];
 const generated = [
   'olmoe', 'deepseek-v2', 'glm-4.7-flash', 'minimax-m2', 'granite-moe', 'phi-3.5-moe',
