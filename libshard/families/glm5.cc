@@ -1,5 +1,8 @@
 // GLM-5 and 5.1: DeepSeek-V3.2's sparse attention (self_attn.indexer) and MoE; MTP block as one
 // more layer. Names: the lists of unquantized modules in GLM-5-NVFP4 and GLM-5.1-FP8.
+#include <utility>
+
+#include "libshard/base/text/text.h"
 #include "libshard/families/deepseek2.h"
 #include "libshard/families/families.h"
 #include "libshard/families/glm.h"
@@ -35,6 +38,33 @@ Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) 
   return ConvertHf(model, family, options);
 }
 
+// llama.cpp's graph without attention.indexer.types: in files with so long a context, layers share
+// as in GLM-5.2; in others each has its own.
+constexpr uint32_t kSharedContext = 1u << 20;
+
+void Fill(SpecKeys& keys, ModelSpec& spec) {
+  FillDeepseek2(keys, spec);
+  IndexerShape& shape = spec.indexer;
+  shape.heads = keys.Required("attention.indexer.head_count");
+  shape.width = keys.Required("attention.indexer.key_length");
+  shape.top_k = keys.Required("attention.indexer.top_k");
+  shape.dims = spec.rope.dims;
+  if (!keys.status()) return;
+  if (shape.width < shape.dims)
+    keys.Refuse("attention.indexer.key_length", Cat("at least ", shape.dims), Cat(shape.width));
+  if (uint64_t{shape.heads} * shape.width > INT32_MAX)
+    keys.Refuse("attention.indexer.head_count", "heads that fit", Cat(shape.heads));
+  for (const auto& [key, value] : {std::pair("head_count", shape.heads), {"top_k", shape.top_k}})
+    if (value == 0) keys.Refuse(Cat("attention.indexer.", key), "at least 1", "0");
+  const std::vector<bool> own = keys.Flags("attention.indexer.types", spec.layers);
+  for (uint32_t layer = 0; layer < spec.layers; ++layer) {
+    const bool usual = spec.context < kSharedContext || layer < 3 || (layer - 2) % 4 == 0;
+    spec.layer[layer].own_indexer = own.empty() ? usual : own[layer];
+  }
+  if (!spec.layer[0].own_indexer)
+    keys.Refuse("attention.indexer.types", "an indexer in the first layer", "none");
+}
+
 constexpr std::string_view kArchitectures[] = {"GlmMoeDsaForCausalLM"};
 constexpr std::string_view kModelTypes[] = {"glm_moe_dsa"};
 
@@ -54,7 +84,7 @@ constexpr GgufArchitecture kGraphs[] = {
 };
 
 constexpr RuntimeFamily kRuns[] = {
-    {kGraph, "GLM-5 in short contexts", FillDeepseek2Short},
+    {kGraph, "GLM-5", Fill},
 };
 
 }  // namespace

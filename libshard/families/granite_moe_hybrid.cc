@@ -76,6 +76,18 @@ Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) 
   return ConvertHf(model, family, options);
 }
 
+// A layer without key heads is a Mamba layer.
+void Fill(SpecKeys& keys, ModelSpec& spec) {
+  ReadMamba(keys, spec);
+  ReadGraniteScales(keys, spec);
+  spec.rope.pairing = Pairing::kNeighbours;
+  const bool rope = keys.Bool("rope.scaling.finetuned", false);
+  for (LayerSpec& layer : spec.layer) {
+    layer.rope = rope;
+    layer.recurrent = layer.key_heads == 0;
+  }
+}
+
 constexpr std::string_view kArchitectures[] = {"GraniteMoeHybridForCausalLM"};
 constexpr std::string_view kModelTypes[] = {"granitemoehybrid"};
 
@@ -91,6 +103,10 @@ constexpr GgufArchitecture kGraphs[] = {
     {.name = kGraph, .routing = kSoftmaxNormalized},
 };
 
+constexpr RuntimeFamily kRuns[] = {
+    {kGraph, "Granite 4 hybrid", Fill, /*layers_without_heads=*/true},
+};
+
 }  // namespace
 
 constinit const FamilyEntry kGraniteMoeHybrid = {
@@ -100,6 +116,7 @@ constinit const FamilyEntry kGraniteMoeHybrid = {
     .graphs = kGraphs,
     .architecture = kGraph,
     .convert = Convert,
+    .runs = kRuns,
 };
 
 }  // namespace moepack

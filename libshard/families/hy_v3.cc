@@ -123,6 +123,10 @@ constexpr GgufArchitecture kGraphs[] = {
                   .writes_false_norm = true}}},
 };
 
+constexpr RuntimeFamily kRuns[] = {
+    {kGraph, "Hy3"},
+};
+
 }  // namespace
 
 constinit const FamilyEntry kHyV3 = {
@@ -132,6 +136,7 @@ constinit const FamilyEntry kHyV3 = {
     .graphs = kGraphs,
     .architecture = kGraph,
     .convert = Convert,
+    .runs = kRuns,
 };
 
 }  // namespace moepack

@@ -171,6 +171,22 @@ Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) 
   return ConvertHf(model, family, options);
 }
 
+// Layers with a window have a rope of their own, which is not stretched.
+void Fill(SpecKeys& keys, ModelSpec& spec) {
+  spec.softplus_gates = true;
+  const uint32_t window = keys.Uint("attention.sliding_window", 0);
+  if (window == 0) return;
+  const uint32_t period = keys.Uint("attention.sliding_window_pattern", kPeriod);
+  if (period == 0) keys.Refuse("attention.sliding_window_pattern", "at least 1", "0");
+  spec.local_rope.dims = keys.Uint("rope.dimension_count_swa", spec.key_width);
+  spec.local_rope.base = keys.Float("rope.freq_base_swa", spec.rope.base);
+  for (uint32_t layer = 0; layer < spec.layers; ++layer) {
+    if (period == 0 || layer % period == 0) continue;
+    spec.layer[layer].window = window;
+    spec.layer[layer].local_rope = true;
+  }
+}
+
 constexpr std::string_view kArchitectures[] = {"LagunaForCausalLM"};
 constexpr std::string_view kModelTypes[] = {"laguna"};
 
@@ -189,6 +205,10 @@ constexpr GgufArchitecture kGraphs[] = {
      .window = {{.period = kPeriod, .tokens = 0, .reads_key = true, .full_first = true}}},
 };
 
+constexpr RuntimeFamily kRuns[] = {
+    {kGraph, "Laguna", Fill},
+};
+
 }  // namespace
 
 constinit const FamilyEntry kLaguna = {
@@ -198,6 +218,7 @@ constinit const FamilyEntry kLaguna = {
     .graphs = kGraphs,
     .architecture = kGraph,
     .convert = Convert,
+    .runs = kRuns,
 };
 
 }  // namespace moepack

@@ -121,6 +121,15 @@ Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) 
   return ConvertHf(model, family, options);
 }
 
+// A layer without key heads is a short convolution.
+void Fill(SpecKeys& keys, ModelSpec& spec) {
+  spec.convolution = {.width = spec.width, .kernel = keys.Required("shortconv.l_cache")};
+  if (spec.convolution.kernel < 2)
+    keys.Refuse("shortconv.l_cache", "at least 2", Cat(spec.convolution.kernel));
+  spec.last_norm = "token_embd_norm";
+  for (LayerSpec& layer : spec.layer) layer.recurrent = layer.key_heads == 0;
+}
+
 constexpr std::string_view kArchitectures[] = {"Lfm2MoeForCausalLM"};
 constexpr std::string_view kModelTypes[] = {"lfm2_moe"};
 
@@ -134,6 +143,10 @@ constexpr GgufArchitecture kGraphs[] = {
      .routing = {{.gating = Gating::kSigmoid, .normalize = true, .reads_gating = true}}},
 };
 
+constexpr RuntimeFamily kRuns[] = {
+    {kGraph, "LFM2-MoE", Fill, /*layers_without_heads=*/true},
+};
+
 }  // namespace
 
 constinit const FamilyEntry kLfm2Moe = {
@@ -143,6 +156,7 @@ constinit const FamilyEntry kLfm2Moe = {
     .graphs = kGraphs,
     .architecture = kGraph,
     .convert = Convert,
+    .runs = kRuns,
 };
 
 }  // namespace moepack

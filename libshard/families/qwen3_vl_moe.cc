@@ -83,6 +83,11 @@ constexpr GgufArchitecture kGraphs[] = {
     {.name = kGraph, .routing = kSoftmaxNormalized, .derives_width = true},
 };
 
+// The three parts of a text's positions are equal, so its angles are those of plain rope.
+constexpr RuntimeFamily kRuns[] = {
+    {kGraph, "Qwen3-VL-MoE"},
+};
+
 }  // namespace
 
 constinit const FamilyEntry kQwen3VlMoe = {
@@ -92,6 +97,7 @@ constinit const FamilyEntry kQwen3VlMoe = {
     .graphs = kGraphs,
     .architecture = kGraph,
     .convert = Convert,
+    .runs = kRuns,
 };
 
 }  // namespace moepack

@@ -81,6 +81,8 @@ struct LayerSpec {
   bool local_rope = false;    // ModelSpec::local_rope instead of the model's usual one
   bool recurrent = false;     // ModelSpec::recurrence instead of attention
   bool picks_blocks = false;  // attention sees the blocks that ModelSpec::blocks picks
+  // With ModelSpec::indexer: the layer has one; otherwise it uses what the last such layer picked.
+  bool own_indexer = false;
   // False in models whose layers are only one thing each: no attention (or recurrence) before the
   // MLP, or no MLP or experts after it.
   bool mixes = true, feeds = true;
@@ -113,14 +115,18 @@ struct ModelSpec {
   } latent;
   // The tensors of an indexer exist but are not needed (DeepSeek-V3.2 in short contexts).
   bool unused_indexer = false;
+  IndexerShape indexer;  // no heads: attention sees all positions
   bool is_latent() const { return latent.rank > 0; }
 
-  // Recurrent layers have one of these: Qwen3-Next and Qwen3.5, Nemotron-H, Ling 3.0.
+  // Recurrent layers have one of these: Qwen3-Next and Qwen3.5, Nemotron-H and Granite 4, Ling 3.0,
+  // LFM2.
   DeltaShape delta;
   MambaShape mamba;
   KdaShape kda;
+  ConvolutionShape convolution;
   BlockShape blocks;  // MiniMax-M3
   RecurrentShape recurrence() const {
+    if (convolution.kernel > 0) return convolution.state();
     if (kda.heads > 0) return kda.state();
     return mamba.heads > 0 ? mamba.state() : delta.state();
   }
@@ -128,6 +134,9 @@ struct ModelSpec {
   float attention_scale = 0;
   float value_scale = 1;       // multiplies attention's output (MiMo-V2)
   bool gated_queries = false;  // each head's queries are followed by a gate (Qwen3-Next, Qwen3.5)
+  // A tensor attn_gate has one row per head or per value, whose softplus multiplies attention's
+  // result (Laguna); without this it has one row per head, and its sigmoid does (Step-3.5).
+  bool softplus_gates = false;
   bool norm_heads_after_rope = false;  // Llama-4: unweighted, in layers with rotation
   bool norm_after_rope = false;        // Hunyuan: weighted, after the rotation
   bool norm_whole_projection = false;  // MiniMax-M2, OLMoE: one norm over all heads
@@ -160,9 +169,10 @@ struct ModelSpec {
   float logit_cap = 0;                        // logits become cap * tanh(logit / cap); 0: unchanged
   Activation activation = Activation::kSilu;  // for dense and shared MLPs
   Activation expert_activation = Activation::kSilu;  // for routed experts
-  bool weigh_inputs = false;             // Llama-4: the gate multiplies the expert's input
-  const char* second_norm = "ffn_norm";  // the tensor before the MLP
-  bool gated_mlps = true;                // MLPs and experts have a gate beside `up`
+  bool weigh_inputs = false;              // Llama-4: the gate multiplies the expert's input
+  const char* second_norm = "ffn_norm";   // the tensor before the MLP
+  const char* last_norm = "output_norm";  // the tensor before the head
+  bool gated_mlps = true;                 // MLPs and experts have a gate beside `up`
   uint32_t expert_space = 0;  // experts work on this many values, between two projections; 0: width
   uint32_t expert_width() const { return expert_space > 0 ? expert_space : width; }
 

@@ -96,4 +96,25 @@ struct BlockShape {
   bool operator==(const BlockShape&) const = default;
 };
 
+// Short convolution (LFM2): the projection's first third times its last third goes through a
+// convolution over `kernel` tokens, whose result is multiplied by the second third.
+struct ConvolutionShape {
+  uint32_t width = 0;
+  uint32_t kernel = 0;  // tokens that the convolution sees
+
+  uint32_t projected() const { return 3 * width; }
+  RecurrentShape state() const { return {kernel, width, 0}; }
+  bool operator==(const ConvolutionShape&) const = default;
+};
+
+// The indexer of sparse attention (DeepSeek-V3.2, GLM-5): its heads score the positions before a
+// token by keys of its own, and attention sees the `top_k` best.
+struct IndexerShape {
+  uint32_t heads = 0;
+  uint32_t width = 0;  // of a head, and of the one key
+  uint32_t top_k = 0;
+  uint32_t dims = 0;  // values at the start of each head that are rotated
+  bool operator==(const IndexerShape&) const = default;
+};
+
 }  // namespace moepack

@@ -146,6 +146,12 @@ Matrix ValuesOf(const Matrix& vector, uint32_t first, uint32_t columns) {
   return part;
 }
 
+// Hy3's has no suffix.
+std::vector<float> SelectionBias(TensorSlots& slots, const std::string& name,
+                                 uint32_t expert_count) {
+  return slots.Values(slots.Has(name) ? name : name + ".bias", expert_count);
+}
+
 class TrunkBuilder {
  public:
   TrunkBuilder(const Weights& weights, const ModelSpec& spec, Executor& executor)
@@ -157,7 +163,7 @@ class TrunkBuilder {
     trunk.output = slots_.Optional("output.weight", {trunk.embedding.rows, spec_.width});
     if (!trunk.output) trunk.output = trunk.embedding;
     trunk.output_bias = slots_.OptionalVector("output.bias", trunk.embedding.rows);
-    trunk.output_norm = Norm("output_norm");
+    trunk.output_norm = Norm(spec_.last_norm);
     trunk.rope_factors =
         slots_.Values("rope_freqs.weight", std::max(spec_.rope.dims, spec_.local_rope.dims) / 2);
     trunk.rope_long = slots_.Values("rope_factors_long.weight", spec_.rope.dims / 2);
@@ -209,6 +215,19 @@ class TrunkBuilder {
                        ValuesOf(all.bias, query + key, value)};
   }
 
+  void HeadGate(uint64_t values, AttentionWeights& attention) {
+    const uint32_t heads = spec_.layer[layer_].heads;
+    const std::string name = Name("attn_gate.weight");
+    if (!spec_.softplus_gates) {
+      attention.head_gate = slots_.Optional(name, {heads, spec_.width});
+      return;
+    }
+    attention.head_gate = slots_.Required(name, {0, spec_.width});
+    const uint32_t rows = attention.head_gate.rows;
+    if (slots_.failed() || rows == heads || rows == values) return;
+    slots_.Refuse(name, Cat(heads, " rows (heads) or ", values, " (values)"), Cat(rows));
+  }
+
   void PlainProjections(AttentionWeights& attention) {
     const LayerSpec& layer = spec_.layer[layer_];
     const HeadRows rows = RowsOf(layer);
@@ -228,12 +247,12 @@ class TrunkBuilder {
     if (spec_.gated_attention)
       attention.output_gate = slots_.Required(Name("attn_gate.weight"), {rows.output, spec_.width});
     else
-      attention.head_gate = slots_.Optional(Name("attn_gate.weight"), {layer.heads, spec_.width});
+      HeadGate(rows.output, attention);
     attention.output = Weighted("attn_output", {spec_.width, rows.output});
-    if (layer.picks_blocks) Indexer(attention);
+    if (layer.picks_blocks) BlockIndexer(attention);
   }
 
-  void Indexer(AttentionWeights& attention) {
+  void BlockIndexer(AttentionWeights& attention) {
     const BlockShape& shape = spec_.blocks;
     const uint64_t queries = uint64_t{shape.heads} * shape.width;
     attention.index_query = slots_.Required(Name("indexer.q_proj.weight"), {queries, spec_.width});
@@ -296,6 +315,7 @@ class TrunkBuilder {
 
   void Recurrence(LayerWeights& layer) {
     if (spec_.kda.heads > 0) return Kda(layer);
+    if (spec_.convolution.kernel > 0) return Convolution(layer.convolution);
     spec_.mamba.heads > 0 ? Mamba(layer.mamba) : DeltaProjections(layer.delta);
   }
 
@@ -313,7 +333,29 @@ class TrunkBuilder {
     constants.eps = spec_.norm_eps;
   }
 
-  void LatentProjections(AttentionWeights& attention) {
+  void Convolution(ConvolutionWeights& convolution) {
+    const ConvolutionShape& shape = spec_.convolution;
+    convolution.in =
+        slots_.Required(Name("shortconv.in_proj.weight"), {shape.projected(), spec_.width});
+    convolution.out =
+        slots_.Required(Name("shortconv.out_proj.weight"), {spec_.width, shape.width});
+    convolution.kernel = Constants("shortconv.conv.weight", {shape.width, shape.kernel});
+  }
+
+  // REQUIRES: queries have a low rank.
+  void Indexer(const AttentionWeights& attention, IndexerWeights& indexer) {
+    const IndexerShape& shape = spec_.indexer;
+    const uint64_t rank = attention.query_down.rows;
+    indexer.queries = slots_.Required(Name("indexer.attn_q_b.weight"),
+                                      {uint64_t{shape.heads} * shape.width, rank});
+    indexer.key = slots_.Required(Name("indexer.attn_k.weight"), {shape.width, spec_.width});
+    indexer.weights = slots_.Required(Name("indexer.proj.weight"), {shape.heads, spec_.width});
+    indexer.constants.norm = Constants("indexer.k_norm.weight", {1, shape.width});
+    indexer.constants.bias = Constants("indexer.k_norm.bias", {1, shape.width});
+  }
+
+  void LatentProjections(LayerWeights& layer) {
+    AttentionWeights& attention = layer.attention;
     const ModelSpec::Latent& latent = spec_.latent;
     const uint64_t heads = spec_.heads;
     const uint64_t query = heads * spec_.key_width;
@@ -334,7 +376,8 @@ class TrunkBuilder {
         slots_.Required(Name("attn_v_b.weight"), {heads * latent.value_width, latent.rank});
     attention.head_gate = slots_.Optional(Name("attn_gate.weight"), {heads, spec_.width});
     attention.output = Weighted("attn_output", {spec_.width, heads * latent.value_width});
-    if (!spec_.unused_indexer) return;
+    if (spec_.layer[layer_].own_indexer) return Indexer(attention, layer.indexer);
+    if (!spec_.unused_indexer && spec_.indexer.heads == 0) return;
     for (const char* name :
          {"attn_q_b.weight", "attn_k.weight", "k_norm.weight", "k_norm.bias", "proj.weight"})
       slots_.Ignore(Name(Cat("indexer.", name).c_str()));
@@ -375,7 +418,7 @@ class TrunkBuilder {
 
   void Experts(uint32_t expert_count, LayerWeights& layer) {
     layer.router = Weighted("ffn_gate_inp", {expert_count, spec_.width});
-    layer.selection_bias = slots_.Values(Name("exp_probs_b.bias"), expert_count);
+    layer.selection_bias = SelectionBias(slots_, Name("exp_probs_b"), expert_count);
     if (spec_.expert_space > 0) {
       layer.space_down =
           slots_.Required(Name("ffn_latent_down.weight"), {spec_.expert_space, spec_.width});
@@ -418,7 +461,7 @@ class TrunkBuilder {
     if (spec_.layer[number].recurrent)
       Recurrence(layer);
     else if (spec_.is_latent())
-      LatentProjections(layer.attention);
+      LatentProjections(layer);
     else
       PlainProjections(layer.attention);
     layer.attention.sinks =
@@ -468,7 +511,7 @@ class SetBuilder {
       router.rows.weight =
           routers_.Required(Name("ffn_gate_inp.weight"), {expert_count, spec_.width});
       router.rows.bias = routers_.OptionalVector(Name("ffn_gate_inp.bias"), expert_count);
-      router.selection_bias = routers_.Values(Name("exp_probs_b.bias"), expert_count);
+      router.selection_bias = SelectionBias(routers_, Name("exp_probs_b"), expert_count);
     }
     return routers_.Finish();
   }

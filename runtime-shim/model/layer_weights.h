@@ -14,6 +14,7 @@
 #include "libshard/base/result.h"
 #include "libshard/graph/model_spec.h"
 #include "runtime-shim/executor/executor.h"
+#include "runtime-shim/model/indexer.h"
 #include "runtime-shim/model/kda.h"
 #include "runtime-shim/model/recurrence.h"
 #include "runtime-shim/model/weights.h"
@@ -76,7 +77,8 @@ struct AttentionWeights {
   Matrix norm_after;  // of attention's output (Gemma-4, AFMoE)
   Linear query, key, value, output;
   Matrix query_norm, key_norm, sinks;
-  // One row per head, whose sigmoid multiplies the head's result (Step-3.5, Ling 3.0).
+  // One row per head, whose sigmoid multiplies the head's result (Step-3.5, Ling 3.0); with
+  // ModelSpec::softplus_gates the softplus of a row per head or per value.
   Matrix head_gate;
   Matrix output_gate;  // ModelSpec::gated_attention
   // ModelSpec::blocks: the indexer's queries and keys, and the norms of each head.
@@ -86,8 +88,9 @@ struct AttentionWeights {
   Matrix query_down, query_down_norm, query_up, latent_down, latent_norm, key_up, value_up;
 };
 
-// A gated delta net. The rows of `strengths` are those of beta and alpha: one matrix in which they
-// are together for each key head (Qwen3-Next), or `strengths` for beta and `rates` for alpha.
+// A gated delta net. The rows of `strengths` are those of beta and alpha: one matrix in which
+// they are together for each key head (Qwen3-Next), or `strengths` for beta and `rates` for
+// alpha.
 struct DeltaWeights {
   Matrix mixed, gate, strengths, rates, output;
   DeltaConstants constants;
@@ -105,6 +108,18 @@ struct MambaWeights {
   MambaConstants constants;
 };
 
+// The rows of `in` are those of ConvolutionShape. kernel: width x kernel, the latest token last.
+struct ConvolutionWeights {
+  Matrix in, out;
+  std::vector<float> kernel;
+};
+
+// Of layers with an indexer of their own: its projections, and what the host needs.
+struct IndexerWeights {
+  Matrix queries, key, weights;
+  IndexerConstants constants;
+};
+
 // ModelSpec::parallel_experts: norms of the MLP's output, of the experts' input, of their output,
 // and of both together; the router's norm; the factor of the layer's result.
 struct ParallelWeights {
@@ -119,6 +134,8 @@ struct LayerWeights {
   DeltaWeights delta;
   KdaWeights kda;
   MambaWeights mamba;
+  ConvolutionWeights convolution;
+  IndexerWeights indexer;
   Linear mlp_norm;
   MlpWeights dense;  // of layers without experts, or beside them
   ParallelWeights parallel;
@@ -163,8 +180,9 @@ struct DeviceTrunk {
   uint64_t bytes = 0;
 };
 
-// Uploads the tensors that the model's spec requires. kCorrupt for a tensor that is missing or has
-// another shape, kUnsupported for one that nothing uses or whose type the executor cannot read.
+// Uploads the tensors that the model's spec requires. kCorrupt for a tensor that is missing or
+// has another shape, kUnsupported for one that nothing uses or whose type the executor cannot
+// read.
 Result<DeviceTrunk> UploadTrunk(const Weights& weights, const ModelSpec& spec, Executor& executor);
 // Uploads a set of experts; `label` names it in errors.
 Result<DeviceSet> UploadSet(const std::string& path, const ExpertSet& set, const ModelSpec& spec,

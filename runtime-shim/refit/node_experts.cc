@@ -213,7 +213,8 @@ Result<RefittedExperts> ReadSourceExperts(const Weights& weights, std::span<cons
     const std::string block = Cat("blk.", layer, ".");
     TakeRow(weights, block + "ffn_gate_inp.weight", id, out.router);
     TakeRow(weights, block + "ffn_gate_inp.bias", id, out.router_bias);
-    TakeRow(weights, block + "exp_probs_b.bias", id, out.selection_bias);
+    for (const char* bias : {"exp_probs_b.bias", "exp_probs_b"})
+      TakeRow(weights, block + bias, id, out.selection_bias);
   }
   if (!ids.empty()) out.router_width = out.router.size() / ids.size();
   return out;

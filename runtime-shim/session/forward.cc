@@ -111,16 +111,17 @@ Status Forward::RunMlp() {
 
 void Forward::WriteTurns() {
   const RopeSpec &rope = spec_.rope, &local = spec_.local_rope;
-  std::vector<float> turns(size_t{count_} * rope.dims), locals(size_t{count_} * local.dims);
+  turns_.resize(size_t{count_} * rope.dims);
+  std::vector<float> locals(size_t{count_} * local.dims);
   for (const Segment& segment : segments_) {
     const size_t first = segment.first_row, count = segment.count();
     FillTurns(rope, segment.turns->pairs, segment.past,
-              std::span(turns).subspan(first * rope.dims, count * rope.dims));
+              std::span(turns_).subspan(first * rope.dims, count * rope.dims));
     if (local.dims == 0) continue;
     FillTurns(local, segment.turns->local, segment.past,
               std::span(locals).subspan(first * local.dims, count * local.dims));
   }
-  executor_.Write(turns, Now(scratch_.turns));
+  executor_.Write(turns_, Now(scratch_.turns));
   if (local.dims > 0) executor_.Write(locals, Now(scratch_.local_turns));
 }
 
@@ -161,6 +162,7 @@ Status Forward::Run(std::vector<Segment>& segments, uint32_t layers, bool trace)
 
 std::vector<uint32_t> Forward::Place(std::span<Segment> segments) {
   layer_ = count_ = 0;
+  picked_.clear();
   segments_ = segments;
   positions_.clear();
   std::vector<uint32_t> tokens;
@@ -189,6 +191,8 @@ Status Forward::RunAttention(std::vector<Segment>& segments, uint32_t layer, boo
   Place(segments);
   WriteTurns();
   trace_ = trace;
+  layer_ = layer;
+  SHARD_CHECK(CheckPicks());
   return RunAttentionOf(layer);
 }
 

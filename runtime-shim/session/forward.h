@@ -90,6 +90,7 @@ class Forward {
   AttentionShape ShapeOfAttention(const Segment& segment) const;
   Status MixHeads();
   Rows GateHeads();
+  Status ScaleBySoftplus(const Rows& attended);
   Rows QueriesNow() const;
   Rows AttendedNow() const;
 
@@ -97,9 +98,18 @@ class Forward {
   Result<std::vector<float>> ProjectIndexer();
   Status MixBlocks(const Segment& segment, std::span<const float> index_queries,
                    const Rows& queries, const Rows& mixed);
+  // forward_indexer.cc
+  // Lets the layer's indexer pick positions for each row; `low` are the inputs of its queries.
+  Status PickPositions(const Rows& low);
+  // Attention of the segment's rows, each to the positions that were picked for it.
+  void AttendPicked(const Segment& segment, const Rows& queries, const Rows& mixed);
+  // kUnsupported if the layer uses what another one picked, which this pass has not run.
+  Status CheckPicks() const;
 
   // forward_mamba.cc
   Status RunMamba();
+  Status RunConvolution();
+  Status RunRecurrence();
 
   // forward_delta.cc
   Status RunDelta();
@@ -160,6 +170,10 @@ class Forward {
   bool trace_ = false;
   const LayerWeights* weights_ = nullptr;
   std::vector<float> router_logits_, norms_, peaks_;
+  // The values of scratch_.turns, and for each row the positions that an indexer picked; none if it
+  // sees all of them.
+  std::vector<float> turns_;
+  std::vector<std::vector<uint32_t>> picked_;
   // For a delta net, the results of its projections; for any recurrence, its outputs.
   std::vector<float> delta_mixed_, delta_gate_, delta_strengths_, delta_rates_, recurrent_out_;
   struct KdaResults {

@@ -157,6 +157,7 @@ Status Forward::ProjectLatent() {
     executor_.MatMul(weights.query_down, normed, low);
     executor_.RmsNorm(low, {weights.query_down_norm, {}, spec_.norm_eps}, low);
     executor_.MatMul(weights.query_up, low, wide);
+    SHARD_CHECK(PickPositions(low));
   } else {
     executor_.Project(weights.query, normed, wide);
   }
@@ -193,6 +194,10 @@ Status Forward::MixHeads() {
   }
   for (const Segment& segment : segments_) {
     const LayerCache& cache = (*segment.caches)[layer_];
+    if (!picked_.empty()) {
+      AttendPicked(segment, queries, mixed);
+      continue;
+    }
     executor_.Attention(
         ShapeOfAttention(segment),
         {Own(queries, segment), cache.keys, cache.values, weights_->attention.sinks},
@@ -211,11 +216,23 @@ Status Forward::MixHeads() {
   return Mark("attention", Now(scratch_.attended));
 }
 
+// The gates multiply the results of whole heads, or of single values.
+Status Forward::ScaleBySoftplus(const Rows& attended) {
+  const Matrix& weights = weights_->attention.head_gate;
+  const Rows gate = Dense(scratch_.head_gates, weights.rows);
+  executor_.MatMul(weights, Now(scratch_.normed), gate);
+  std::vector<float> factors(gate.values());
+  SHARD_CHECK(executor_.Read(gate, factors));
+  for (float& factor : factors) factor = Softplus(factor);
+  executor_.ScaleRows(HeadsOf(attended, weights.rows), factors);
+  return Ok();
+}
+
 // The input of the output projection.
 Rows Forward::GateHeads() {
   const Rows attended = AttendedNow();
   const uint32_t heads = spec_.layer[layer_].heads;
-  if (weights_->attention.head_gate) {
+  if (weights_->attention.head_gate && !spec_.softplus_gates) {
     const Rows gate = Dense(scratch_.head_gates, heads);
     executor_.MatMul(weights_->attention.head_gate, Now(scratch_.normed), gate);
     executor_.ScaleBySigmoid(HeadsOf(attended, heads), HeadsOf(gate, heads));
@@ -235,16 +252,14 @@ Rows Forward::GateHeads() {
 }
 
 Status Forward::Attend() {
-  if (spec_.layer[layer_].recurrent) {
-    if (spec_.kda.heads > 0) return RunKda();
-    return spec_.mamba.heads > 0 ? RunMamba() : RunDelta();
-  }
+  if (spec_.layer[layer_].recurrent) return RunRecurrence();
   if (spec_.is_latent()) {
     SHARD_CHECK(ProjectLatent());
   } else {
     SHARD_CHECK(ProjectHeads());
   }
   SHARD_CHECK(MixHeads());
+  if (spec_.softplus_gates) SHARD_CHECK(ScaleBySoftplus(AttendedNow()));
   executor_.Project(weights_->attention.output, GateHeads(), Now(scratch_.branch));
   if (spec_.value_scale != 1) executor_.Scale(Now(scratch_.branch), spec_.value_scale);
   return Mark("attention output", Now(scratch_.branch));

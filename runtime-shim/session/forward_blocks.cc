@@ -11,7 +11,7 @@ Result<std::vector<float>> Forward::ProjectIndexer() {
   const AttentionWeights& weights = weights_->attention;
   const BlockShape& shape = spec_.blocks;
   const Rows normed = Now(scratch_.normed), turns = Now(scratch_.turns);
-  const Rows queries = Now(scratch_.index_queries), keys = Now(scratch_.index_keys);
+  const Rows queries = Now(scratch_.index_queries), keys = Now(scratch_.index_key);
   executor_.MatMul(weights.index_query, normed, queries);
   executor_.MatMul(weights.index_key, normed, keys);
   const uint32_t width = shape.width;

@@ -81,14 +81,15 @@ uint64_t Widest(const ModelSpec& spec, uint32_t LayerSpec::*heads, uint32_t Laye
 }
 
 // What goes into a recurrence, and what comes out of it; with KDA one projection at a time. The
-// results of a delta net's smaller
-// projections use the second rows too; beta and alpha may be in one row (DeltaWeights).
+// results of a delta net's smaller projections use the second rows too; beta and alpha may be in
+// one row (DeltaWeights).
 uint64_t RecurrentIn(const ModelSpec& spec) {
-  return std::max({spec.delta.channels(), spec.mamba.projected(), spec.kda.values()});
+  return std::max({spec.delta.channels(), spec.mamba.projected(), spec.kda.values(),
+                   spec.convolution.projected()});
 }
 uint64_t RecurrentOut(const ModelSpec& spec) {
-  return std::max(
-      {spec.delta.values(), 2 * spec.delta.value_heads, spec.mamba.inner(), spec.kda.values()});
+  return std::max({spec.delta.values(), 2 * spec.delta.value_heads, spec.mamba.inner(),
+                   spec.kda.values(), spec.convolution.width});
 }
 
 void AddAttention(const DeviceModel& model, uint32_t batch, Scratch& scratch, Allocation& all) {
@@ -98,20 +99,21 @@ void AddAttention(const DeviceModel& model, uint32_t batch, Scratch& scratch, Al
   const bool gates = std::any_of(layers.begin(), layers.end(), [](const LayerWeights& layer) {
     return static_cast<bool>(layer.attention.head_gate);
   });
-  all.Add(scratch.head_gates, batch, gates || !spec.is_latent() ? heads : 0);
+  const uint64_t values = Widest(spec, &LayerSpec::heads, &LayerSpec::value_width);
+  if (gates || !spec.is_latent())
+    all.Add(scratch.head_gates, batch, spec.softplus_gates ? values : heads);
   all.Add(scratch.recurrent_in, batch, RecurrentIn(spec));
   all.Add(scratch.recurrent_out, batch, RecurrentOut(spec));
   if (!spec.is_latent()) {
     all.Add(scratch.queries, batch, Widest(spec, &LayerSpec::heads, &LayerSpec::key_width));
-    all.Add(scratch.attended, batch, Widest(spec, &LayerSpec::heads, &LayerSpec::value_width));
+    all.Add(scratch.attended, batch, values);
     if (spec.gated_queries) {
       all.Add(scratch.query_wide, batch, 2 * heads * spec.key_width);
       all.Add(scratch.gates, batch, heads * spec.key_width);
     }
-    if (spec.gated_attention)
-      all.Add(scratch.gates, batch, Widest(spec, &LayerSpec::heads, &LayerSpec::value_width));
+    if (spec.gated_attention) all.Add(scratch.gates, batch, values);
     all.Add(scratch.index_queries, batch, uint64_t{spec.blocks.heads} * spec.blocks.width);
-    all.Add(scratch.index_keys, batch, spec.blocks.width);
+    all.Add(scratch.index_key, batch, spec.blocks.width);
     return;
   }
   uint64_t low = 0;
@@ -121,6 +123,10 @@ void AddAttention(const DeviceModel& model, uint32_t batch, Scratch& scratch, Al
   all.Add(scratch.query_wide, batch, heads * spec.key_width);
   all.Add(scratch.queries, batch, heads * (spec.latent.rank + spec.rope.dims));
   all.Add(scratch.latent_out, batch, heads * spec.latent.rank);
+  const IndexerShape& indexer = spec.indexer;
+  all.Add(scratch.index_queries, batch, uint64_t{indexer.heads} * indexer.width);
+  all.Add(scratch.index_key, batch, indexer.width);
+  all.Add(scratch.index_weights, batch, indexer.heads);
   all.Add(scratch.attended, batch, heads * spec.latent.value_width);
 }
 
@@ -151,6 +157,8 @@ void AddScratch(const DeviceModel& model, const RowCounts& counts, Scratch& scra
   AddCache(spec, widest, batch, scratch.keys, scratch.values, all);
   const bool beside = spec.parallel_experts || spec.routes_early || spec.chunks.experts > 0;
   all.Add(scratch.beside, batch, beside ? spec.width : 0);
+  if (spec.indexer.heads > 0)
+    all.Add(scratch.picked, spec.indexer.top_k, spec.latent.rank + spec.rope.dims);
   all.Add(scratch.gate, batch, WidestMlp(model));
   all.Add(scratch.up, batch, WidestMlp(model));
   all.Add(scratch.router, batch, MostExperts(model));
@@ -179,13 +187,6 @@ void AddCaches(const ModelSpec& spec, const RowCounts& counts, Caches& caches, A
   }
 }
 
-// What the layers that pick blocks have on the host for each position.
-uint64_t IndexBytes(const ModelSpec& spec) {
-  const auto layers = std::count_if(spec.layer.begin(), spec.layer.end(),
-                                    [](const LayerSpec& layer) { return layer.picks_blocks; });
-  return static_cast<uint64_t>(layers) * spec.blocks.width * sizeof(float);
-}
-
 // What the layers of a recurrence have on the host: a session's states.
 uint64_t StateBytes(const ModelSpec& spec) {
   uint64_t bytes = 0;
@@ -193,6 +194,22 @@ uint64_t StateBytes(const ModelSpec& spec) {
     if (layer.recurrent) bytes += spec.recurrence().values() * sizeof(float);
   }
   return bytes;
+}
+
+// What the layers with an indexer have on the host for each position.
+uint64_t IndexKeyBytes(const ModelSpec& spec) {
+  uint64_t bytes = 0;
+  for (const LayerSpec& layer : spec.layer) {
+    if (layer.own_indexer) bytes += spec.indexer.width * sizeof(float);
+    if (layer.picks_blocks) bytes += spec.blocks.width * sizeof(float);
+  }
+  return bytes;
+}
+
+// The rows of Scratch::picked, which do not depend on the batch.
+uint64_t PickedBytes(const ModelSpec& spec) {
+  if (spec.indexer.heads == 0) return 0;
+  return uint64_t{spec.indexer.top_k} * (spec.latent.rank + spec.rope.dims) * sizeof(float);
 }
 
 }  // namespace
@@ -211,10 +228,11 @@ RowBytes BytesOfRow(const DeviceModel& model) {
   // On the host: what goes into a recurrence, which is read back whole, a delta net's gates and
   // strengths, and what comes out (forward_delta.cc, forward_mamba.cc); with KDA the results of six
   // projections (forward_kda.cc).
-  const uint64_t results = model.spec().kda.heads > 0 ? 6 : 3;
-  const uint64_t read = RecurrentIn(model.spec()) + results * RecurrentOut(model.spec());
-  return {row.bytes() - logits + experts + read * sizeof(float),
-          position.bytes() + IndexBytes(model.spec()), StateBytes(model.spec())};
+  const ModelSpec& spec = model.spec();
+  const uint64_t results = spec.kda.heads > 0 ? 6 : 3;
+  const uint64_t read = RecurrentIn(spec) + results * RecurrentOut(spec);
+  return {row.bytes() - logits - PickedBytes(spec) + experts + read * sizeof(float),
+          position.bytes() + IndexKeyBytes(spec), StateBytes(spec) + PickedBytes(spec)};
 }
 
 Result<Caches> AllocateRows(const DeviceModel& model, const RowCounts& counts, Scratch& scratch) {

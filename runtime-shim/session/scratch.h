@@ -18,7 +18,7 @@ class DeviceModel;
 struct LayerCache {
   Rows keys, values;     // values may be columns of keys
   RecurrentState state;  // of a recurrent layer, which has no rows
-  // Of a layer that picks blocks: the indexer's keys, BlockShape::width values for each position.
+  // Of a layer with an indexer: one key for each position.
   std::vector<float> index_keys;
 };
 
@@ -34,22 +34,23 @@ struct Scratch {
   // gates: heads * 2 * key width.
   Rows query_low, query_wide;
   Rows gates;       // of gated queries: heads * key width; of gated attention: like `attended`
-  Rows head_gates;  // heads
+  Rows head_gates;  // heads, or heads * value width for ModelSpec::softplus_gates
+  // Of an indexer: heads * its width, its width, heads; and top_k rows of a cache.
+  Rows index_queries, index_key, index_weights, picked;
   // Inputs and outputs of a recurrence: a delta net's channels and values, Mamba's projection and
-  // inner width, the values of KDA.
+  // inner width, the values of KDA, a convolution's projection and width.
   Rows recurrent_in, recurrent_out;
-  Rows index_queries, index_keys;  // ModelSpec::blocks: heads * width, width
-  Rows latent_out;                 // latent attention: heads * rank
-  Rows gate, up;                   // the width of the widest MLP
-  Rows expert_in, expert_out;      // width
-  Rows beside;                     // ModelSpec::parallel_experts, routes_early, chunks: width
-  Rows space_in, space_out;        // of ModelSpec::expert_space
-  Rows zeros;                      // width, always zero
-  Rows sizes;                      // of experts' outputs: 2, for each token and each of its experts
-  Rows router;                     // the largest number of experts of a layer
-  Rows shared_gate;                // 1
-  Rows turns, local_turns;         // rope dims
-  Rows logits;                     // vocabulary; as many rows as RowCounts::logit_bytes hold
+  Rows latent_out;             // latent attention: heads * rank
+  Rows gate, up;               // the width of the widest MLP
+  Rows expert_in, expert_out;  // width
+  Rows beside;                 // ModelSpec::parallel_experts, routes_early, chunks: width
+  Rows space_in, space_out;    // of ModelSpec::expert_space
+  Rows zeros;                  // width, always zero
+  Rows sizes;                  // of experts' outputs: 2, for each token and each of its experts
+  Rows router;                 // the largest number of experts of a layer
+  Rows shared_gate;            // 1
+  Rows turns, local_turns;     // rope dims
+  Rows logits;                 // vocabulary; as many rows as RowCounts::logit_bytes hold
   std::vector<BufferPtr> buffers;
 };
 

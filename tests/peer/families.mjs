@@ -8,6 +8,7 @@ const families = [
   'deepseek-v3', 'glm-4.5', 'gpt-oss', 'kimi-k2.5', 'llama-4', 'qwen2-moe', 'qwen3.5-moe',
   'ling-3', 'mistral-4', 'kimi-k3', 'minimax-m3', 'cohere2moe', 'qwen3.8-flash-next',
   'exaone-moe', 'solar-open', 'afmoe', 'smallthinker',
+  'glm-5.2', 'granite-4-h', 'hy3', 'laguna', 'lfm2-moe', 'qwen3-vl-moe',
 ];
 const found = families.map(goldenCheckpoint);
 if (found.includes(null)) skip('no golden/convert beside this checkout; set MOEPACK_SHARED');

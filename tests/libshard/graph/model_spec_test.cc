@@ -338,22 +338,54 @@ TEST(ModelSpec, DeepseekHasOneLatentKeyHead) {
   EXPECT_EQ(spec.rope.pairing, Pairing::kNeighbours);
 }
 
-TEST(ModelSpec, LimitsModelsWithAnIndexerToContextsThatItKeepsWhole) {
+// The keys of latent attention for another architecture.
+GgufMetadata LatentOf(const std::string& name) {
+  GgufMetadata keys = Keys(name);
   const GgufMetadata latent = Latent();
-  for (const std::string name : {"deepseek32", "glm-dsa"}) {
-    GgufMetadata keys = Keys(name);
-    for (const GgufEntry& entry : latent.entries()) {
-      if (entry.key.starts_with("deepseek2.attention") || entry.key.starts_with("deepseek2.rope"))
-        keys.Set(name + entry.key.substr(entry.key.find('.')), entry.value);
-    }
-    EXPECT_EQ(MessageOf(keys),
-              "m.gguf: " + name + ".attention.indexer.top_k: expected a number, found no such key");
-    keys.Set(name + ".attention.indexer.top_k", GgufValue::U32(16));
-    const ModelSpec spec = Read(keys);
-    EXPECT_EQ(spec.context, 16u);
-    EXPECT_TRUE(spec.unused_indexer);
-    EXPECT_TRUE(spec.is_latent());
+  for (const GgufEntry& entry : latent.entries()) {
+    if (entry.key.starts_with("deepseek2.attention") || entry.key.starts_with("deepseek2.rope"))
+      keys.Set(name + entry.key.substr(entry.key.find('.')), entry.value);
   }
+  return keys;
+}
+
+TEST(ModelSpec, LimitsDeepseekV32ToContextsThatItsIndexerKeepsWhole) {
+  GgufMetadata keys = LatentOf("deepseek32");
+  EXPECT_EQ(MessageOf(keys),
+            "m.gguf: deepseek32.attention.indexer.top_k: expected a number, found no such key");
+  keys.Set("deepseek32.attention.indexer.top_k", GgufValue::U32(16));
+  const ModelSpec spec = Read(keys);
+  EXPECT_EQ(spec.context, 16u);
+  EXPECT_TRUE(spec.unused_indexer);
+  EXPECT_TRUE(spec.is_latent());
+}
+
+TEST(ModelSpec, LayersOfGlmShareAnIndexerWhereAKeyOrTheContextSaysSo) {
+  GgufMetadata keys = LatentOf("glm-dsa");
+  EXPECT_EQ(MessageOf(keys),
+            "m.gguf: glm-dsa.attention.indexer.head_count: expected a number, found no such key");
+  keys.Set("glm-dsa.attention.indexer.head_count", GgufValue::U32(2));
+  keys.Set("glm-dsa.attention.indexer.key_length", GgufValue::U32(8));
+  keys.Set("glm-dsa.attention.indexer.top_k", GgufValue::U32(4));
+  EXPECT_EQ(MessageOf(keys),
+            "m.gguf: glm-dsa.attention.indexer.key_length: expected at least 16, found 8");
+  keys.Set("glm-dsa.attention.indexer.key_length", GgufValue::U32(64));
+  keys.Set("glm-dsa.block_count", GgufValue::U32(5));
+  const auto own = [&] {
+    std::string letters;
+    for (const LayerSpec& layer : Read(keys).layer) letters += layer.own_indexer ? 'o' : 's';
+    return letters;
+  };
+  EXPECT_EQ(Read(keys).indexer, (IndexerShape{2, 64, 4, 16}));
+  EXPECT_EQ(own(), "ooooo");
+  keys.Set("glm-dsa.context_length", GgufValue::U32(1 << 20));
+  EXPECT_EQ(own(), "oooss");
+  keys.Set("glm-dsa.attention.indexer.types", GgufValue::Bools({true, false, true, false, true}));
+  EXPECT_EQ(own(), "ososo");
+  keys.Set("glm-dsa.attention.indexer.types", GgufValue::Bools({false, true, true, true, true}));
+  EXPECT_EQ(MessageOf(keys),
+            "m.gguf: glm-dsa.attention.indexer.types: expected an indexer in the first layer, "
+            "found none");
 }
 
 // With YaRN and a logarithmic multiplier m, the magnitude 1 + 0.1 m ln(factor) is squared into the

@@ -23,7 +23,8 @@ const char* const kArchitectures[] = {
     "ernie4_5-moe", "hunyuan-moe", "bailingmoe", "bailingmoe2",    "qwen3next",    "qwen35moe",
     "mimo2",        "deepseek32",  "glm-dsa",    "nemotron_h_moe", "gemma4",       "step35",
     "mistral4",     "bailingmoe3", "exaone-moe", "afmoe",          "smallthinker", "grovemoe",
-    "minimax-m3",   "cohere2moe"};
+    "minimax-m3",   "cohere2moe",  "hy_v3",      "laguna",         "lfm2moe",      "granitehybrid",
+    "qwen3vlmoe"};
 
 LayerExperts Both(const ExpertIds& ids) { return {{0, ids}, {1, ids}}; }
 const ExpertIds kAll = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -99,6 +100,35 @@ TEST_P(EveryArchitecture, RunsAgainAfterARewind) {
   const auto again = session->Feed(std::span(kTokens).subspan(4), LogitsOf::kLast);
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(*first, *again);
+}
+
+// The indexer of the first layer picks four positions for both layers.
+TEST(Session, LayersThatShareAnIndexerSeeWhatItPicked) {
+  const auto own = TinyWeights("glm-dsa");
+  const auto shared = TinyWeights("glm-dsa");
+  shared->metadata.Set("glm-dsa.attention.indexer.types", GgufValue::Bools({true, false}));
+  std::erase_if(shared->trunk,
+                [](const HostTensor& tensor) { return tensor.name.starts_with("blk.1.indexer."); });
+  const Loaded loaded = Load(shared);
+  const std::vector<float> logits = Logits(loaded, Both(kAll)),
+                           other = Logits(Load(own), Both(kAll));
+  SessionOptions three;
+  three.batch = 3;
+  EXPECT_EQ(logits, Logits(loaded, Both(kAll), three));
+  const size_t whole = 4 * 40;  // the first four tokens see everything
+  EXPECT_TRUE(std::equal(logits.begin(), logits.begin() + whole, other.begin()));
+  EXPECT_NE(logits, other);
+}
+
+// With a top-k as large as the text, nothing is left out.
+TEST(Session, AnIndexerThatPicksEverythingChangesNothing) {
+  const auto some = TinyWeights("glm-dsa"), all = TinyWeights("glm-dsa");
+  all->metadata.Set("glm-dsa.attention.indexer.top_k", GgufValue::U32(std::size(kTokens)));
+  const auto unused = TinyWeights("glm-dsa");
+  unused->metadata.Set("glm-dsa.attention.indexer.top_k", GgufValue::U32(100));
+  const std::vector<float> logits = Logits(Load(all), Both(kAll));
+  EXPECT_EQ(logits, Logits(Load(unused), Both(kAll)));
+  EXPECT_NE(logits, Logits(Load(some), Both(kAll)));
 }
 
 TEST(EveryArchitecture, IsOneThatRuns) {

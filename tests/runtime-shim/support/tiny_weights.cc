@@ -34,8 +34,8 @@ class Builder {
       : architecture_(architecture), weights_(std::make_shared<Weights>()) {
     weights_->path = "tiny";
     weights_->metadata.Set("general.architecture", GgufValue::String(architecture));
-    sparse_ = Is("deepseek32") || Is("glm-dsa");
-    latent_ = Is("deepseek2") || Is("mistral4") || Is("bailingmoe3") || sparse_;
+    latent_ =
+        Is("deepseek2") || Is("mistral4") || Is("bailingmoe3") || Is("deepseek32") || Is("glm-dsa");
     hybrid_ = Is("qwen3next") || Is("qwen35moe");
   }
 
@@ -43,7 +43,7 @@ class Builder {
     Keys();
     Trunk("token_embd.weight", {kVocabulary, kWidth}, 1);
     Trunk("output.weight", {kVocabulary, kWidth}, 1);
-    Norm("output_norm", kWidth);
+    Norm(Is("lfm2moe") ? "token_embd_norm" : "output_norm", kWidth);
     if (Is("phimoe")) Trunk("output.bias", {kVocabulary}, 0.1f);
     set_.label = "model";
     if (Is("nemotron_h_moe")) {
@@ -54,10 +54,9 @@ class Builder {
       prefix_ = "blk." + std::to_string(layer) + ".";
       Norm("attn_norm", kWidth);
       // The second layer of the hybrids has attention.
-      if (hybrid_ && layer == 0)
-        Delta();
-      else if (Is("bailingmoe3") && layer == 0)
-        Kda();
+      const bool mixed = hybrid_ || Is("granitehybrid") || Is("lfm2moe") || Is("bailingmoe3");
+      if (mixed && layer == 0)
+        Recurrence();
       else
         latent_ ? Latent() : Heads();
       const bool post = Is("glm4moe") || Is("gpt-oss") || hybrid_;
@@ -72,6 +71,18 @@ class Builder {
   bool Is(const char* name) const { return architecture_ == name; }
   void Key(const char* key, GgufValue value) {
     weights_->metadata.Set(architecture_ + "." + key, std::move(value));
+  }
+
+  void Recurrence() {
+    if (Is("granitehybrid")) return Mamba();
+    if (Is("bailingmoe3")) return Kda();
+    hybrid_ ? Delta() : Convolution();
+  }
+
+  void Convolution() {
+    Own("shortconv.conv.weight", {kWidth, 3});
+    Own("shortconv.in_proj.weight", {3 * kWidth, kWidth});
+    Own("shortconv.out_proj.weight", {kWidth, kWidth});
   }
 
   // Two layers of experts, then one of Mamba and one of attention.
@@ -92,12 +103,44 @@ class Builder {
     Key("feed_forward_length", GgufValue::I32s(std::vector<int32_t>{kInner, kInner, 0, 0}));
     Key("attention.key_length", GgufValue::U32(kHeadWidth));
     Key("attention.value_length", GgufValue::U32(kHeadWidth));
+    MambaKeys();
+    Key("moe_latent_size", GgufValue::U32(kRank));
+  }
+
+  void MambaKeys() {
     Key("ssm.conv_kernel", GgufValue::U32(4));
     Key("ssm.state_size", GgufValue::U32(kDeltaWidth));
     Key("ssm.group_count", GgufValue::U32(kKeyHeads));
     Key("ssm.time_step_rank", GgufValue::U32(kHeads));
     Key("ssm.inner_size", GgufValue::U32(kHeads * kHeadWidth));
-    Key("moe_latent_size", GgufValue::U32(kRank));
+  }
+
+  // A layer of a recurrence, then one of attention.
+  void KeyHeadsOfTheSecondLayer() {
+    Key("attention.head_count_kv", GgufValue::I32s(std::vector<int32_t>{0, kKeyHeads}));
+  }
+
+  void GraniteHybridKeys() {
+    KeyHeadsOfTheSecondLayer();
+    MambaKeys();
+    Key("logit_scale", GgufValue::F32(2));
+    Key("residual_scale", GgufValue::F32(0.5f));
+    Key("rope.scaling.finetuned", GgufValue::Bool(false));
+  }
+
+  // The second layer has a window of two, and a rope of its own.
+  void LagunaKeys() {
+    Key("attention.sliding_window", GgufValue::U32(2));
+    Key("rope.dimension_count", GgufValue::U32(kHeadWidth / 2));
+    Key("rope.dimension_count_swa", GgufValue::U32(kHeadWidth));
+    Key("rope.freq_base_swa", GgufValue::F32(100));
+  }
+
+  // Each layer sees four positions.
+  void IndexerKeys() {
+    Key("attention.indexer.head_count", GgufValue::U32(kKeyHeads));
+    Key("attention.indexer.key_length", GgufValue::U32(kHeadWidth));
+    Key("attention.indexer.top_k", GgufValue::U32(4));
   }
 
   void Mamba() {
@@ -121,6 +164,12 @@ class Builder {
     Key("attention.layer_norm_rms_epsilon", GgufValue::F32(1e-5f));
     Key("expert_count", GgufValue::U32(kExperts));
     Key("expert_used_count", GgufValue::U32(2));
+    if (Is("granitehybrid")) GraniteHybridKeys();
+    if (Is("laguna")) LagunaKeys();
+    if (Is("lfm2moe")) {
+      KeyHeadsOfTheSecondLayer();
+      Key("shortconv.l_cache", GgufValue::U32(3));
+    }
     if (Is("granitemoe")) Key("logit_scale", GgufValue::F32(2));
     if (Is("granitemoe")) Key("residual_scale", GgufValue::F32(0.5f));
     if (Is("gpt-oss")) Key("attention.sliding_window", GgufValue::U32(3));
@@ -130,8 +179,8 @@ class Builder {
     if (Is("grovemoe")) Key("experts_per_group", GgufValue::U32(2));
     if (Is("grovemoe")) Key("expert_group_scale", GgufValue::F32(0.5f));
     const bool gating = Is("minimax-m2") || Is("minimax-m3") || Is("dots1") || Is("bailingmoe2") ||
-                        Is("step35") || Is("exaone-moe") || Is("smallthinker") ||
-                        (latent_ && !Is("mistral4"));
+                        Is("step35") || Is("exaone-moe") || Is("smallthinker") || Is("hy_v3") ||
+                        Is("laguna") || Is("lfm2moe") || (latent_ && !Is("mistral4"));
     if (gating) Key("expert_gating_func", GgufValue::U32(2));
     if (hybrid_) HybridKeys();
     if (Is("mimo2")) MimoKeys();
@@ -141,8 +190,10 @@ class Builder {
     if (Is("bailingmoe3")) KdaKeys();
     if (Is("minimax-m3")) BlockKeys();
     if (Is("cohere2moe")) CommandKeys();
-    if (sparse_) Key("attention.indexer.top_k", GgufValue::U32(64));
-    if (Is("glm4moe") || latent_) Key("expert_weights_norm", GgufValue::Bool(true));
+    if (Is("deepseek32")) Key("attention.indexer.top_k", GgufValue::U32(64));
+    if (Is("glm-dsa")) IndexerKeys();
+    if (Is("glm4moe") || Is("hy_v3") || Is("laguna") || latent_)
+      Key("expert_weights_norm", GgufValue::Bool(true));
     if (!latent_) return;
     Key("rope.dimension_count", GgufValue::U32(kRotated));
     Key("attention.key_length_mla", GgufValue::U32(kNope + kRotated));
@@ -259,7 +310,7 @@ class Builder {
   }
 
   void Norm(const std::string& name, uint64_t width) {
-    const bool whole = name == "output_norm";
+    const bool whole = name == "output_norm" || name == "token_embd_norm";
     Trunk((whole ? "" : prefix_) + name + ".weight", {width}, 0.2f, 1);
     if (Is("phimoe")) Trunk((whole ? "" : prefix_) + name + ".bias", {width}, 0.1f);
   }
@@ -289,9 +340,12 @@ class Builder {
       Norm("post_attention_norm", kWidth);
       Norm("post_ffw_norm", kWidth);
     }
+    // A gate per head, then one per value.
+    if (Is("laguna")) Own("attn_gate.weight", {kHeads * (first ? 1 : kHeadWidth), kWidth});
     const bool normed = Is("qwen3moe") || Is("dots1") || Is("hunyuan-moe") || Is("bailingmoe2") ||
                         Is("step35") || Is("exaone-moe") || Is("afmoe") || Is("grovemoe") ||
-                        Is("minimax-m3");
+                        Is("minimax-m3") || Is("qwen3vlmoe") || Is("hy_v3") || Is("laguna") ||
+                        Is("lfm2moe");
     if (normed || hybrid_) Norm("attn_q_norm", kHeadWidth);
     if (normed || hybrid_) Norm("attn_k_norm", kHeadWidth);
     if (Is("olmoe") || Is("minimax-m2")) Norm("attn_q_norm", kHeads * kHeadWidth);
@@ -343,8 +397,17 @@ class Builder {
     Own("attn_k_b.weight", {kHeads, kRank, kNope});
     Own("attn_v_b.weight", {kHeads, kValueWidth, kRank});
     Own("attn_output.weight", {kWidth, kHeads * kValueWidth});
-    if (sparse_) Own("indexer.attn_k.weight", {kRotated, kWidth});
+    if (Is("deepseek32")) Own("indexer.attn_k.weight", {kRotated, kWidth});
     if (Is("bailingmoe3")) Own("attn_gate.weight", {kHeads, kWidth});
+    if (Is("glm-dsa")) Indexer();
+  }
+
+  void Indexer() {
+    Own("indexer.attn_q_b.weight", {kKeyHeads * kHeadWidth, kQueryRank});
+    Own("indexer.attn_k.weight", {kHeadWidth, kWidth});
+    Norm("indexer.k_norm", kHeadWidth);
+    Own("indexer.k_norm.bias", {kHeadWidth});
+    Own("indexer.proj.weight", {kKeyHeads, kWidth});
   }
 
   void Shared() {
@@ -368,11 +431,12 @@ class Builder {
     const bool v3 = Is("glm4moe") || Is("dots1") || Is("bailingmoe2") || Is("exaone-moe") ||
                     Is("afmoe") || latent_ || ungated;
     if (v3 || Is("minimax-m2") || Is("minimax-m3") || Is("ernie4_5-moe") || Is("mimo2") ||
-        Is("step35"))
+        Is("step35") || Is("laguna") || Is("lfm2moe"))
       Own("exp_probs_b.bias", {kExperts});
+    if (Is("hy_v3")) Own("exp_probs_b", {kExperts});
     const bool shared = Is("qwen2moe") || Is("llama4") || Is("ernie4_5-moe") || Is("hunyuan-moe") ||
                         Is("bailingmoe") || Is("step35") || Is("minimax-m3") || Is("cohere2moe") ||
-                        hybrid_;
+                        Is("hy_v3") || Is("laguna") || Is("granitehybrid") || hybrid_;
     if (v3 || shared) Shared();
     if (Is("grovemoe")) Chunks();
     weights_->moe_layers[layer] = kExperts;
@@ -396,7 +460,7 @@ class Builder {
   }
 
   std::string architecture_, prefix_;
-  bool latent_ = false, sparse_ = false, hybrid_ = false;
+  bool latent_ = false, hybrid_ = false;
   Numbers numbers_;
   std::shared_ptr<Weights> weights_;
   ExpertSet set_;
