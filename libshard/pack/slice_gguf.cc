@@ -55,7 +55,7 @@ Status SetEncoding(const GgufTensor& tensor, const quant::Format* type, OutputTe
   if (!tensor.literal.empty() || (type == tensor.stored && tensor.reader == nullptr)) return Ok();
   if (tensor.reader == nullptr && tensor.stored->decode == nullptr)
     return CannotEncode(tensor, type, "expected a type that can be decoded, found another");
-  if (type->encode == nullptr)
+  if (type->encode == nullptr && !tensor.KeepsGrid(type))
     return CannotEncode(tensor, type, "expected a type that can be encoded, found another");
   // A type that ignores importance gets none: its bytes, and so the identity of the run, do not
   // depend on the matrix.

@@ -212,7 +212,9 @@ uint32_t FileTypeFor(const GgufModel& model) {
 
 Result<RecipeResult> ApplyRecipe(const RecipeOptions& options, GgufModel& model) {
   RecipeResult result;
-  for (GgufTensor& tensor : model.tensors) tensor.repack = options.repack;
+  // Expert ids are only copied.
+  for (GgufTensor& tensor : model.tensors)
+    tensor.repack = options.repack || tensor.stored->encode == nullptr;
   SHARD_TRY(const std::optional<uint32_t> file_type, ChooseTypes(options, model, result));
   const Recipe* named = FindRecipe(options.recipe);
   const std::string_view recipe = named == nullptr ? std::string_view() : named->name;
