@@ -264,7 +264,7 @@ class Mapper {
          std::any_of(target->second.sources.begin(), target->second.sources.end(), is_it))) {
       return Ok();
     }
-    const std::string number = layer ? Cat(*layer) : "";
+    const std::string number = layer ? Cat(*layer) : "*";
     return Error{Code::kCorrupt,
                  Cat(model_.checkpoint().source().string(), ": ",
                      Replaced(plain.row.target, "{L}", number), ": expected a source tensor ",

@@ -67,6 +67,17 @@ TEST(GgufKeyTypes, NumbersBecomeF32AndFlagsBool) {
   EXPECT_EQ(CorrectedKey("attention.causal", GgufValue::U32(0)).after, GgufValue::Bool(false));
 }
 
+TEST(GgufKeyTypes, ConstantsOfHashesKeepAllTheirBits) {
+  constexpr uint64_t kOdd = (uint64_t{1} << 53) + 1;  // no double has this value
+  const std::vector<uint64_t> constants = {kOdd, 5};
+  const GgufValue right = GgufValue::U64s(constants);
+  EXPECT_THAT(CorrectedKey("ple.layer_multipliers", right).warnings, IsEmpty());
+  const CorrectedKey key("ple.layer_multipliers",
+                         ListValue<int64_t>(GgufType::kI64, {static_cast<int64_t>(kOdd), 5}));
+  EXPECT_EQ(key.after, right);
+  EXPECT_THAT(key.warnings, ElementsAre(HasSubstr("expected u64, found an array of i64")));
+}
+
 TEST(GgufKeyTypes, ArraysPerLayerGetElementsThatLlamaCppReads) {
   const std::vector<uint32_t> counts = {8, 0};
   EXPECT_EQ(
