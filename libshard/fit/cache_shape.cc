@@ -105,7 +105,7 @@ class ConfigCache {
     const GgufConverter* converter = FindConverter(family_.name);
     const auto window =
         converter == nullptr ? std::nullopt : FindArchitecture(converter->architecture)->window;
-    if (!window || (layer + 1) % window->period == 0) return Full(layer);
+    if (!window || window->IsFull(layer)) return Full(layer);
     return Windowed(layer, window->reads_key ? fields::kWindow : fields::kChunk, window->tokens);
   }
 
@@ -324,21 +324,21 @@ class GgufCache {
     SHARD_TRY(swa_key_, Number("attention.key_length_swa"));
     SHARD_TRY(swa_value_, Number("attention.value_length_swa"));
     SHARD_TRY(window_, keys_.Number("attention.sliding_window", kMaxModelWidth));
-    uint64_t period = 0;
-    if (const auto& built_in = architecture_.window) {
-      period = built_in->period;
-      if (!built_in->reads_key) window_ = built_in->tokens;
+    BuiltInWindow rule = {};
+    if (architecture_.window) {
+      rule = *architecture_.window;
+      if (!rule.reads_key) window_ = rule.tokens;
     }
     const GgufValue* pattern = keys_.Find("attention.sliding_window_pattern");
     if (window_ > 0 && pattern != nullptr && pattern->type == GgufType::kArray) {
       return ReadFlags("attention.sliding_window_pattern", windowed_);
     }
     if (pattern != nullptr) {
-      SHARD_TRY(period, Number("attention.sliding_window_pattern"));
+      SHARD_TRY(rule.period, Number("attention.sliding_window_pattern"));
     }
-    // As llama.cpp's set_swa_pattern: the last layer of each period sees everything.
-    for (uint32_t layer = 0; window_ > 0 && period > 0 && layer < layers_; ++layer) {
-      windowed_[layer] = layer % period + 1 < period;
+    // As llama.cpp's set_swa_pattern: one layer of each period sees everything.
+    for (uint32_t layer = 0; window_ > 0 && rule.period > 0 && layer < layers_; ++layer) {
+      windowed_[layer] = !rule.IsFull(layer);
     }
     return Ok();
   }

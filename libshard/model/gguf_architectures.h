@@ -33,11 +33,14 @@ struct GraphRouting {
   std::span<const ModelShape> sigmoid = {};  // models that use kSigmoid if the key is absent
 };
 
-// Attention over a window that is built in: every layer has it but each `period`-th.
+// Attention over a window that is built in: every layer has it but the last of each `period`, or
+// the first.
 struct BuiltInWindow {
   uint64_t period;
   uint32_t tokens;  // where neither a key nor a config says otherwise
   bool reads_key;   // attention.sliding_window
+  bool full_first = false;
+  bool IsFull(uint64_t layer) const { return (full_first ? layer : layer + 1) % period == 0; }
 };
 
 struct GgufArchitecture {
