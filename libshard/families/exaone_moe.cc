@@ -126,7 +126,8 @@ constexpr GgufArchitecture kGraphs[] = {
                   .needs_gating = true,
                   .reads_weights = true,
                   .writes_false_norm = true}},
-     .window = {{.period = kPeriod, .tokens = 128, .reads_key = true}}},
+     .window = {{.period = kPeriod, .tokens = 128, .reads_key = true}},
+     .needs_mtp = true},
 };
 
 constexpr RuntimeFamily kRuns[] = {

@@ -110,7 +110,8 @@ constexpr GgufArchitecture kGraphs[] = {
      .routing = {{.gating = Gating::kSigmoid,
                   .normalize = true,
                   .reads_gating = true,
-                  .needs_gating = true}}},
+                  .needs_gating = true}},
+     .window = {{.period = kPeriod, .tokens = kWindow, .reads_key = true, .full_first = true}}},
 };
 
 constexpr RuntimeFamily kRuns[] = {

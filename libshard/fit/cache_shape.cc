@@ -105,7 +105,7 @@ class ConfigCache {
     const GgufConverter* converter = FindConverter(family_.name);
     const auto window =
         converter == nullptr ? std::nullopt : FindArchitecture(converter->architecture)->window;
-    if (!window || !window->Covers(layer)) return Full(layer);
+    if (!window || window->IsFull(layer)) return Full(layer);
     return Windowed(layer, window->reads_key ? fields::kWindow : fields::kChunk, window->tokens);
   }
 
@@ -351,8 +351,9 @@ class GgufCache {
     if (pattern != nullptr) {
       SHARD_TRY(rule.period, Number("attention.sliding_window_pattern"));
     }
+    // As llama.cpp's set_swa_pattern: one layer of each period sees everything.
     for (uint32_t layer = 0; window_ > 0 && rule.period > 0 && layer < layers_; ++layer) {
-      windowed_[layer] = rule.Covers(layer);
+      windowed_[layer] = !rule.IsFull(layer);
     }
     return Ok();
   }

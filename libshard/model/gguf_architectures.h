@@ -34,16 +34,14 @@ struct GraphRouting {
   std::span<const ModelShape> sigmoid = {};  // models that use kSigmoid if the key is absent
 };
 
-// Attention over a window that is built in: every layer has it but one of each `period`.
+// Attention over a window that is built in: every layer has it but the last of each `period`, or
+// the first.
 struct BuiltInWindow {
   uint64_t period;
   uint32_t tokens;  // where neither a key nor a config says otherwise; 0: there is no window then
   bool reads_key;   // attention.sliding_window
-  bool full_first = false;  // the first layer of a period has full attention, not the last
-
-  bool Covers(uint64_t layer) const {
-    return full_first ? layer % period != 0 : (layer + 1) % period != 0;
-  }
+  bool full_first = false;
+  bool IsFull(uint64_t layer) const { return (full_first ? layer : layer + 1) % period == 0; }
 };
 
 struct GgufArchitecture {
