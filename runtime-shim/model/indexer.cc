@@ -58,11 +58,11 @@ std::vector<uint32_t> PickPositions(const IndexerShape& shape, const IndexQuery&
   }
   std::vector<uint32_t> positions(count);
   std::iota(positions.begin(), positions.end(), 0u);
-  const auto better = [&](uint32_t a, uint32_t b) {
-    return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
-  };
+  // Scores of zero are common, and which of them are kept changes what attention sees: the sort is
+  // that of ggml_top_k, which keeps some of the first.
+  const auto better = [&](uint32_t a, uint32_t b) { return scores[a] > scores[b]; };
   if (count > shape.top_k) {
-    std::nth_element(positions.begin(), positions.begin() + shape.top_k, positions.end(), better);
+    std::partial_sort(positions.begin(), positions.begin() + shape.top_k, positions.end(), better);
     positions.resize(shape.top_k);
   }
   std::sort(positions.begin(), positions.end());

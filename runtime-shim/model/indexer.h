@@ -31,8 +31,8 @@ void FinishIndexKey(const IndexerShape& shape, const IndexerConstants& constants
 struct IndexQuery {
   std::span<const float> heads, weights;
 };
-// Returns the shape.top_k positions with the highest scores, ascending; of equal ones the first.
-// `keys` has one key for each position. The score is the sum over the heads of
+// Returns the shape.top_k positions with the highest scores, ascending; of equal ones those that
+// llama.cpp picks. `keys` has one key for each position. The score is the sum over the heads of
 // weight * max(0, query . key) / sqrt(heads * width).
 std::vector<uint32_t> PickPositions(const IndexerShape& shape, const IndexQuery& query,
                                     std::span<const float> keys);
