@@ -148,7 +148,8 @@ TEST(GptqWeight, RefusesPartsThatAreMissingOrDoNotFit) {
 TEST(GptqWeight, RefusesWordsThatTheConfigDoesNotExplain) {
   WeightSample sample = Gptq("gptq", 1);
   sample.quantization = R"({"quant_method": "fp8"})";
-  EXPECT_THAT(sample.ErrorText(), HasSubstr("quant_method: expected gptq or awq, found \"fp8\""));
+  EXPECT_THAT(sample.ErrorText(),
+              HasSubstr("quant_method: expected gptq, awq or auto-round, found \"fp8\""));
 }
 
 TEST(GptqWeight, RefusesImpossibleScalesWithTensorAndPlace) {
@@ -179,7 +180,7 @@ TEST(GptqWeight, TheTensorsSayWhichBitsAModuleHas) {
   ASSERT_TRUE(weight) << weight.error().message;
   EXPECT_EQ(sample.Values(*weight), Expected());
   sample.quantization = R"({"quant_method": "gptq", "bits": 8, "group_size": 16, "dynamic":
-    {"+:.*up.*": {"bits": 2}}})";
+    {"+:.*up.*": {"bits": 8, "group_size": 4}}})";
   EXPECT_THAT(sample.ErrorText(), HasSubstr("\"m.scales\": shape: expected [1, 8], found [2, 8]"));
 }
 
