@@ -125,12 +125,16 @@ std::map<std::string, ExpertIds> LayerNames::Kinds() const {
   return kinds;
 }
 
-// Some full-attention layers of Gemma 4 read values from the keys, and several layers of GLM-5.2
-// share the indexer of one (llama.cpp, src/models).
+// Some full-attention layers of Gemma 4 read values from the keys, several layers of GLM-5.2 share
+// the indexer of one, and layers of DeepSeek-V4 need no compressed keys and, if they route by the
+// token's id, no bias (llama.cpp, src/models). Opening a model compares the biases.
 bool LayerNames::MayLack(const Name& name) const {
   if (!model_.checkpoint().is_gguf()) return false;
+  const std::string& architecture = model_.config().architecture;
   return name.after.starts_with(".indexer.") ||
-         (name.after == ".attn_v" && model_.config().architecture == "gemma4");
+         (name.after == ".attn_v" && architecture == "gemma4") ||
+         (architecture == "deepseek4" &&
+          (name.after.starts_with(".attn_compressor_") || name.after.starts_with(".exp_probs_b")));
 }
 
 bool LayerNames::IsRule(size_t count, size_t all) const {

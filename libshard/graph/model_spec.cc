@@ -161,13 +161,6 @@ namespace {
 // product of tokens and heads has to fit in 32 bits.
 constexpr uint32_t kMostHeads = 65535;
 
-const RuntimeFamily* FindRuntimeFamily(std::string_view architecture) {
-  for (const RuntimeFamily& family : AllRuntimeFamilies()) {
-    if (architecture == family.architecture) return &family;
-  }
-  return nullptr;
-}
-
 std::string FamiliesThatRun() {
   std::string names;
   for (const RuntimeFamily& family : AllRuntimeFamilies())
@@ -296,18 +289,24 @@ void CheckRouters(const ModelSpec& spec, SpecKeys& keys) {
 
 }  // namespace
 
+Result<const RuntimeFamily*> RuntimeFamilyOf(const std::string& path,
+                                             const GgufMetadata& metadata) {
+  const std::string architecture = metadata.Architecture();
+  for (const RuntimeFamily& family : AllRuntimeFamilies()) {
+    if (architecture == family.architecture) return &family;
+  }
+  return Error{Code::kUnsupported,
+               Cat(path, ": architecture: expected one that the runtime shim runs, found ",
+                   Quoted(architecture)),
+               Cat("such a model is split, quantized, verified and assembled, but not computed; "
+                   "these run: ",
+                   FamiliesThatRun())};
+}
+
 Result<ModelSpec> ReadModelSpec(const std::string& path, const GgufMetadata& metadata) {
   ModelSpec spec;
   spec.architecture = metadata.Architecture();
-  const RuntimeFamily* family = FindRuntimeFamily(spec.architecture);
-  if (family == nullptr) {
-    return Error{Code::kUnsupported,
-                 Cat(path, ": architecture: expected one that the runtime shim runs, found ",
-                     Quoted(spec.architecture)),
-                 Cat("such a model is split, quantized, verified and assembled, but not computed; "
-                     "these run: ",
-                     FamiliesThatRun())};
-  }
+  SHARD_TRY(const RuntimeFamily* family, RuntimeFamilyOf(path, metadata));
   SpecKeys keys(path, metadata);
   ReadShape(*family, keys, spec);
   SHARD_CHECK(keys.status());

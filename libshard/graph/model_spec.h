@@ -191,6 +191,9 @@ struct RuntimeFamily {
 };
 std::span<const RuntimeFamily> AllRuntimeFamilies();
 
+// kUnsupported, with the supported ones, for an architecture that does not run here.
+Result<const RuntimeFamily*> RuntimeFamilyOf(const std::string& path, const GgufMetadata& metadata);
+
 // kUnsupported, with the supported ones, for an architecture that does not run here, and for a
 // gating function or a key about experts that we do not know; kCorrupt for keys that are missing or
 // make no sense. `path` names the file in errors.

@@ -156,18 +156,23 @@ class ModelBuilder {
                  "there is nothing to split in a dense model"};
   }
 
-  // All layers of a GGUF need the same kinds of expert tensors and a router, because runtimes
-  // require them in every layer. For explicit experts of checkpoints LayerExpertTable has checked
-  // this.
+  // All layers of a GGUF that route alike need the same kinds of expert tensors and a router,
+  // because runtimes require them in every layer. For explicit experts of checkpoints
+  // LayerExpertTable has checked this.
   Status CheckGgufLayers() const {
     if (!parts_.checkpoint.is_gguf()) return Ok();
     std::map<std::optional<uint32_t>, std::set<std::string>> kinds;
+    std::set<std::optional<uint32_t>> by_table;  // layers with a table of expert ids: no bias
     for (const ModelTensor& tensor : parts_.tensors) {
       if (tensor.part != Part::kExpert && tensor.part != Part::kRouter) continue;
       kinds[tensor.layer].insert(Cat(tensor.rule->role, ".", tensor.leaf));
+      if (tensor.rule->holds_expert_ids) by_table.insert(tensor.layer);
     }
+    std::map<bool, uint32_t> firsts;  // by whether the layer has a table
     for (const MoeLayer& layer : parts_.layers) {
-      const std::set<std::string>& first = kinds.at(parts_.layers[0].layer);
+      const uint32_t first_layer =
+          firsts.try_emplace(by_table.contains(layer.layer), layer.layer).first->second;
+      const std::set<std::string>& first = kinds.at(first_layer);
       const std::set<std::string>& here = kinds.at(layer.layer);
       if (here == first) continue;
       const std::vector<std::string> expected(first.begin(), first.end());
@@ -175,7 +180,7 @@ class ModelBuilder {
       return Error{Code::kCorrupt,
                    Cat(parts_.checkpoint.source().string(), ": layer ", layer.layer,
                        ": expected experts and router of ", Join(expected, ", "), " as layer ",
-                       parts_.layers[0].layer, " has, found ", Join(found, ", "))};
+                       first_layer, " has, found ", Join(found, ", "))};
     }
     return CheckLayerNumbers();
   }

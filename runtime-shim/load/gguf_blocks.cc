@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
+#include "libshard/graph/model_spec.h"
 #include "libshard/model/gguf_config.h"
 #include "libshard/model/gguf_keys.h"
 
@@ -16,6 +17,8 @@ std::optional<uint32_t> BlockOf(std::string_view tensor) {
 }
 
 Result<RunningBlocks> RunningBlocks::Of(const std::string& path, const GgufMetadata& metadata) {
+  // Before weights are read, whose types may be unknown too.
+  SHARD_CHECK(RuntimeFamilyOf(path, metadata));
   // about routing; they are dropped, because ModelSpec reads the routing itself
   std::vector<std::string> warnings;
   SHARD_TRY(const ModelConfig config, ReadGgufConfig(path, metadata, warnings));

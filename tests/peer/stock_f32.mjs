@@ -1,8 +1,9 @@
 // Writes fixtures/golden/convert/FAMILY/stock-f32.json for families of golden/convert-2026: what
-// llama.cpp computes from the checkpoint as an F32 file, with which the runtime shim's test of
-// golden families compares (tests/runtime-shim/session/golden_families_test.cc). The tables of
-// NOTE.md are of BF16 files with keys and values in half floats, whose rounding no other program
-// repeats. It is no test: run it once for a new family.
+// llama.cpp computes from the checkpoint's exact conversion as an F32 file (FP8 with scales becomes
+// BF16, as the runtime shim reads it), with which the runtime shim's test of golden families
+// compares (tests/runtime-shim/session/golden_families_test.cc). The tables of NOTE.md are of BF16
+// files with keys and values in half floats, whose rounding no other program repeats. It is no
+// test: run it once for a new family.
 // usage: run.sh stock_f32.mjs ROOT MOEPACK MAKE_FIXTURES WORK_DIR FAMILY...
 import {mkdirSync, readFileSync, writeFileSync} from 'node:fs';
 import {join} from 'node:path';
@@ -15,7 +16,9 @@ for (const family of process.argv.slice(6)) {
   const note = readFileSync(join(source, 'NOTE.md'), 'utf8');
   const ids = JSON.parse(note.match(/Prompt ids `(\[[^`]*\])`/)[1]);
   const file = join(work, `${family}.gguf`);
-  moepack('quantize', source, '--recipe', 'F32', '--allow-requantize', '-o', file);
+  const exact = join(work, `${family}-exact.gguf`);
+  moepack('quantize', source, '--recipe', 'exact', '-o', exact);
+  moepack('quantize', exact, '--recipe', 'F32', '--allow-requantize', '-o', file);
   const {rows} = await logProbabilities(file, () => ids);
   const positions = rows.map((row, position) => {
     const likeliest = row.indexOf(Math.max(...row));
