@@ -14,6 +14,7 @@
 
 #include "libshard/base/files/file.h"
 #include "runtime-shim/devices/executors.h"
+#include "runtime-shim/session/sampler.h"
 #include "runtime-shim/session/session.h"
 #include "tests/libshard/convert/golden_listing.h"
 
@@ -96,13 +97,6 @@ NotedTokens ReadStock(const std::string& family) {
 }
 
 fs::path FolderOf(const char* family) { return golden::Folder(family, "config.json"); }
-
-double LogProbability(std::span<const float> logits, uint32_t id) {
-  const double largest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(logit - largest);
-  return logits[id] - largest - std::log(sum);
-}
 
 // The largest difference from `tokens`, which are fed in two batches and then one by one.
 Result<double> LargestDifference(const Model& model, const NotedTokens& tokens) {
