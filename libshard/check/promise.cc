@@ -74,6 +74,9 @@ class PromiseReader {
     SHARD_TRY(const uint64_t latent, Size(fields::kLatentWidth));
     out_.expert_input = latent > 0 ? latent : out_.hidden;
     SHARD_TRY(out_.expert_width, Size(fields::kExpertWidth));
+    SHARD_TRY(const std::vector<uint32_t> widths, config_.FindU32s(fields::kExpertWidth));
+    for (size_t i = 0; i < out_.layers.size() && widths.size() == out_.layers.size(); ++i)
+      out_.layers[i].expert_width = widths[i];
     if (!config_.Has(fields::kExpertWidth) && (out_.facts.plain_width || complete)) {
       SHARD_TRY(out_.expert_width, Size(fields::kPlainWidth));
     }

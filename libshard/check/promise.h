@@ -24,6 +24,7 @@ struct LayerPromise {
   // it does not say
   std::string attention;
   bool indexer = true;  // where the family has indexers, the layer has its own
+  uint64_t expert_width = 0;  // where layers differ in it
 };
 
 // The heads of ordinary attention, which are the same in all layers.
@@ -57,6 +58,12 @@ struct ModelPromise {
   std::optional<HeadsPromise> heads;
   std::optional<LatentPromise> latent;
   ConfigFacts facts;
+
+  // 0 if it is not known.
+  uint64_t ExpertWidthOf(std::optional<uint32_t> layer) const {
+    const bool own = expert_width == 0 && layer && *layer < layers.size();
+    return own ? layers[*layer].expert_width : expert_width;
+  }
 };
 
 // The promise of config.json. `defaults` is a JSON object with the fields that the family's config

@@ -145,7 +145,7 @@ class Reader {
 
   Expected OfExpert(const ModelTensor& tensor, Module module, uint32_t expert_count) const {
     constexpr const char* kWhy = "width of an expert and hidden size";
-    const uint64_t width = promise_.expert_width, input = promise_.expert_input;
+    const uint64_t width = promise_.ExpertWidthOf(tensor.layer), input = promise_.expert_input;
     const uint64_t out = module == Module::kDown      ? input
                          : module == Module::kFusedIn ? 2 * width
                                                       : width;

@@ -164,13 +164,15 @@ class Conversion {
 
   // Layers that were pruned to different numbers of experts have no GGUF form.
   Status CheckExperts() const {
-    const MoeLayer& first = model_.layers().front();
+    const MoeLayer* first = nullptr;
     for (const MoeLayer& layer : model_.layers()) {
-      if (layer.mtp || layer.expert_count == first.expert_count) continue;
+      if (layer.mtp) continue;
+      if (first == nullptr) first = &layer;
+      if (layer.expert_count == first->expert_count) continue;
       return Error{
           Code::kUnsupported,
           Cat(model_.checkpoint().source().string(), ": layer ", layer.layer, ": expected ",
-              first.expert_count, " experts as layer ", first.layer,
+              first->expert_count, " experts as layer ", first->layer,
               " has, since llama.cpp has one number for all layers, found ", layer.expert_count),
           "--format safetensors splits this model"};
     }

@@ -25,6 +25,7 @@ Family Table() {
   Family family;
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = Gating::kSigmoid, .normalize = true, .bias = RouterBias::kSelection};
+  family.facts = {.plain_width = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddRouter(family, "layers.{L}.block_sparse_moe.gate");

@@ -92,7 +92,6 @@ Status AddExpertKeys(const HfConfig& config, const std::vector<LayerKind>& kinds
     keys.I32s("expert_used_count", used);
   } else {
     keys.U32("expert_feed_forward_length", *std::max_element(widths.begin(), widths.end()));
-    keys.U32("expert_used_count", *std::max_element(used.begin(), used.end()));
   }
   keys.U32("expert_shared_feed_forward_length", shared);
   keys.U32("expert_shared_count", count);
@@ -186,12 +185,14 @@ void AddOtherRows(HfFamily& family, const AttentionRows& attention) {
 // although there is none.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   const bool puzzle = model.config().architecture == kPuzzle;
+  SHARD_TRY(const HfConfig config,
+            HfConfig::Parse(model.config_path().string(), model.config_text()));
   HfFamily family;
   family.architecture = kGraph;
   family.activations = {"relu2"};
   family.pre = "pixtral";
   family.all_layers_moe = false;
-  family.own_keys.used_experts = true;
+  family.own_keys.used_experts = config.Has(fields::kBlockConfigs);
   family.heads = ReadMambaGroups;
   family.keys = AddKeys;
   family.check = CheckTensors;

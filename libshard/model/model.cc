@@ -194,19 +194,20 @@ class ModelBuilder {
                      last, ", the last layer with experts, found ", blocks)};
   }
 
-  // How many experts the layer has by the config; 0 if that does not say.
-  uint32_t StatedExperts(const MoeLayer& layer) const {
+  // How many experts the layer has by the config, if that says it.
+  std::optional<uint32_t> StatedExperts(const MoeLayer& layer) const {
     const ModelConfig& config = parts_.config;
+    if (config.expert_count == 0) return std::nullopt;
     // The config counts the decoder's experts. A block for multi-token prediction that was not
     // pruned with it has more.
-    if (layer.mtp && !parts_.checkpoint.is_gguf()) return 0;
+    if (layer.mtp && !parts_.checkpoint.is_gguf()) return std::nullopt;
     if (layer.layer < config.experts_per_layer.size()) {
       return config.experts_per_layer[layer.layer];
     }
     // The one number of a checkpoint that was pruned layer by layer is that of the largest.
     const bool pruned = !parts_.checkpoint.is_gguf() && layer.expert_count < config.expert_count &&
                         DecoderExperts() == config.expert_count;
-    return pruned ? 0 : config.expert_count;
+    return pruned ? std::nullopt : std::optional(config.expert_count);
   }
 
   // The most in one layer of the decoder.
@@ -225,13 +226,13 @@ class ModelBuilder {
       layer.top_k = layer.layer < config.top_k_per_layer.size()
                         ? config.top_k_per_layer[layer.layer]
                         : config.top_k;
-      const uint32_t stated = StatedExperts(layer);
-      if (stated != 0 && layer.expert_count != stated) {
+      const std::optional<uint32_t> stated = StatedExperts(layer);
+      if (stated && layer.expert_count != *stated) {
         return Error{
             Code::kCorrupt,
             Cat(parts_.config_path.string(), ": ", config.expert_count_key, ": expected ",
                 layer.expert_count, " as layer ", layer.layer,
-                layer.mtp ? ", a block for multi-token prediction," : "", " has, found ", stated)};
+                layer.mtp ? ", a block for multi-token prediction," : "", " has, found ", *stated)};
       }
       if (layer.top_k > layer.expert_count) {
         return Error{Code::kCorrupt,

@@ -50,6 +50,7 @@ inline GgufValue ValueOf(const Json& entry) {
   if (type == "str") return GgufValue::String(value.get<std::string>());
   if (type == "arr[str]") return GgufValue::Strings(value.get<std::vector<std::string>>());
   if (type == "arr[i32]") return GgufValue::I32s(value.get<std::vector<int32_t>>());
+  if (type == "arr[u64]") return GgufValue::U64s(value.get<std::vector<uint64_t>>());
   if (type == "arr[bool]") return GgufValue::Bools(value.get<std::vector<bool>>());
   if (type == "arr[f32]") return GgufValue::F32s(value.get<std::vector<float>>());
   return {};

@@ -165,6 +165,7 @@ cohere2-moe
   shared up 1 - - model.layers.1.mlp.shared_experts.up_proj.weight
   trunk dense_mlp 0 - - model.layers.0.mlp.up_proj.weight
 qwen4-exp
+  router router 0 - 0 model.language_model.layers.0.mlp.gate.weight
   expert gate_up 0 - 0 model.language_model.layers.0.mlp.experts.gate_up_proj
   shared shared_gate 0 - - model.language_model.layers.0.mlp.shared_expert_gate.weight
   trunk residual 0 - - model.language_model.layers.0.attn_hyper_connection.hc_norm.weight
