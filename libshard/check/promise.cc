@@ -276,7 +276,8 @@ ModelPromise ReadGgufPromise(const GgufMetadata& metadata, const ModelConfig& mo
   promise.mtp_key = prefix + "nextn_predict_layers";
   promise.hidden = model.hidden_size;
   promise.vocabulary = model.vocab_size;
-  const uint64_t latent = number("moe_latent_size");
+  // Nemotron-H's key, and Kimi-K3's.
+  const uint64_t latent = std::max(number("moe_latent_size"), number("expert_latent_length"));
   promise.expert_input = latent > 0 ? latent : promise.hidden;
   promise.expert_width = number("expert_feed_forward_length");
   promise.dense_width = number("feed_forward_length");
