@@ -32,10 +32,14 @@ const Json* Member(const Json& object, const char* key) {
 const ConfigKeys kBlockSizes[] = {fields::kExperts, fields::kTopK, fields::kExpertWidth,
                                   fields::kLatentWidth, fields::kSharedWidth};
 
-bool HasKind(const Json& block) {
-  if (!block.is_object()) return false;
-  const Json* const kind = Member(block, "block_type");
-  return kind != nullptr && kind->is_string();
+// The word for what a block is; null if it has none.
+const Json* KindOf(const Json& block) {
+  if (!block.is_object()) return nullptr;
+  for (const char* name : fields::kBlockKinds) {
+    const Json* const kind = Member(block, name);
+    if (kind != nullptr && kind->is_string()) return kind;
+  }
+  return nullptr;
 }
 
 // Adds the field to `out`: one number if all blocks that have it agree and `config` does not say it
@@ -65,10 +69,11 @@ void AddBlockSize(const Json& config, const Json& blocks, const char* name, Json
 std::shared_ptr<const Json> FieldsOfBlocks(const Json& config) {
   const Json* const blocks = Member(config, *fields::kBlockConfigs.begin());
   if (blocks == nullptr || !blocks->is_array() || blocks->empty()) return nullptr;
-  if (blocks->size() > kMaxListed || !std::all_of(blocks->begin(), blocks->end(), HasKind))
+  const auto has_kind = [](const Json& block) { return KindOf(block) != nullptr; };
+  if (blocks->size() > kMaxListed || !std::all_of(blocks->begin(), blocks->end(), has_kind))
     return nullptr;
   Json out = Json::object();
-  for (const Json& block : *blocks) out["block_type"].push_back(block["block_type"]);
+  for (const Json& block : *blocks) out["block_type"].push_back(*KindOf(block));
   for (const ConfigKeys keys : kBlockSizes) {
     for (const char* name : keys) AddBlockSize(config, *blocks, name, out);
   }

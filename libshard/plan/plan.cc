@@ -106,11 +106,12 @@ Status KeepWhole(const std::set<uint32_t>& layers, Plan& plan) {
 
 // A partition that does not use statistics gives every expert to a group, however few may be
 // eligible.
-Status CheckNotBeyond(const Plan& plan, std::optional<uint32_t> eligible) {
+Status CheckNotBeyond(const Plan& plan, const std::set<uint32_t>& whole,
+                      std::optional<uint32_t> eligible) {
   for (size_t group = 0; eligible && group < plan.groups.size(); ++group) {
     for (const auto& [layer, expert_count] : plan.layers) {
       const size_t found = Eligible(plan, group, layer).size();
-      if (found <= *eligible || IsWhole(plan, layer)) continue;
+      if (found <= *eligible || whole.contains(layer)) continue;
       return Error{Code::kInvalidArgument,
                    Cat("plan: group ", group, ": layer ", layer,
                        ": eligible experts: expected at "
@@ -205,18 +206,19 @@ Result<Plan> MakePlan(const MoeModel& model, const PlanOptions& options) {
   }
   SHARD_TRY(const PlanBasis basis, BasisOf(model, options, plan));
   SHARD_CHECK(PartitionExperts(options, basis, plan));
-  SHARD_CHECK(KeepWhole(HashLayers(model), plan));
+  const std::set<uint32_t> whole = HashLayers(model);
+  SHARD_CHECK(KeepWhole(whole, plan));
   // Not more than was asked for, so that the groups' version does not depend on the overlay.
   plan.uniform = options.uniform && options.rooms.empty();
   // Groups are filled before the overlay: their bundles must not change when an overlay is
   // replaced.
-  if (plan.uniform) SHARD_CHECK(FillUniformly(plan, LeastHeld(options, plan)));
+  if (plan.uniform) SHARD_CHECK(FillUniformly(plan, LeastHeld(options, plan), whole));
   // Layers that stay whole have more than the others.
-  if (!HashLayers(model).empty()) plan.uniform = plan.uniform && IsUniform(plan);
+  if (!whole.empty()) plan.uniform = plan.uniform && IsUniform(plan);
   if (!plan.overlays.empty())
     SHARD_CHECK(FillOverlay(plan, PreferenceOf(basis), plan.overlays.front()));
   SHARD_CHECK(CheckEnoughEligible(plan));
-  SHARD_CHECK(CheckNotBeyond(plan, options.eligible));
+  SHARD_CHECK(CheckNotBeyond(plan, whole, options.eligible));
   if (!options.scores) return plan;
   SHARD_TRY(plan.expectation, ExpectCapture(plan, basis));
   plan.placement = PlacementFor(plan, *basis.scores);
@@ -246,11 +248,11 @@ ExpertIds HeldIn(const GroupPlan& group, uint32_t layer) {
   return Union(IdsOf(group.owned, layer), IdsOf(group.fill, layer));
 }
 
-size_t LargestCount(const Plan& plan) {
+size_t LargestCount(const Plan& plan, const std::set<uint32_t>& whole) {
   size_t largest = 0;
   for (const GroupPlan& group : plan.groups) {
     for (const auto& [layer, expert_count] : plan.layers) {
-      if (!IsWhole(plan, layer)) largest = std::max(largest, HeldIn(group, layer).size());
+      if (!whole.contains(layer)) largest = std::max(largest, HeldIn(group, layer).size());
     }
   }
   return largest;
@@ -290,8 +292,8 @@ ExpertIds NextExperts(const Plan& plan, const GroupPlan& group, uint32_t layer, 
 
 }  // namespace
 
-Status FillUniformly(Plan& plan, size_t least) {
-  const size_t largest = LargestCount(plan);
+Status FillUniformly(Plan& plan, size_t least, const std::set<uint32_t>& whole) {
+  const size_t largest = LargestCount(plan, whole);
   // The largest count wins, since no group may lose an expert that it owns.
   const size_t target = std::max(largest, least);
   SHARD_CHECK(CheckReachable(plan, target,

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,8 +51,9 @@ uint32_t RunStart(uint32_t expert_count, uint32_t groups, uint32_t group);
 // layers, top_k and overlays of the plan are set.
 Status PartitionExperts(const PlanOptions& options, const PlanBasis& basis, Plan& plan);
 // Adds to groups[].fill so that all groups hold as many experts of every layer as the largest one,
-// or `least` if that is more. Overlays do not matter for this.
-Status FillUniformly(Plan& plan, size_t least = 0);
+// or `least` if that is more; layers of `whole`, which every group holds whole, do not count.
+// Overlays do not matter for this.
+Status FillUniformly(Plan& plan, size_t least = 0, const std::set<uint32_t>& whole = {});
 
 // The experts of the current overlay; empty without one.
 const LayerExperts& OverlayExperts(const Plan& plan);

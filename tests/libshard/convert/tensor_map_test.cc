@@ -267,7 +267,7 @@ TEST(TensorMap, StacksExpertsThatStayedAsTheyWereOnScaledOnes) {
   EXPECT_EQ(up.stored->name, "f32") << "the plain expert has it";
   EXPECT_EQ(up.rows.size(), 2u);
   std::vector<float> expected = sample.Values(at + "0.up_proj.weight");
-  for (const float value : {1, 2, 3, 4, 10, 12, 14, 16}) expected.push_back(value);
+  for (const float value : {1.f, 2.f, 3.f, 4.f, 10.f, 12.f, 14.f, 16.f}) expected.push_back(value);
   EXPECT_EQ(sample.Values(*model, up.name), expected);
 }
 

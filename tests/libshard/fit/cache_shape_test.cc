@@ -234,6 +234,10 @@ TEST(CacheShape, IsTheSameFromAConfigAndFromItsGgufKeys) {
     if (!view) continue;
     const auto from_config = ReadCacheShape(*model);
     const auto from_keys = GgufCacheShape(layout, view->metadata);
+    if (layout == "deepseek-v4") {  // compressed keys: no rule for them is known
+      EXPECT_FALSE(from_config);
+      continue;
+    }
     ASSERT_TRUE(from_config) << layout << ": " << from_config.error().message;
     ASSERT_TRUE(from_keys) << layout << ": " << from_keys.error().message;
     EXPECT_TRUE(*from_config == *from_keys) << layout;

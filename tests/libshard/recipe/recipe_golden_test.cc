@@ -80,6 +80,7 @@ Case CaseOf(const fs::path& path, const Json& listing) {
 
 void Check(const Case& golden, const Json& source, const Json& listing) {
   SCOPED_TRACE(golden.family + "/" + golden.listing);
+  if (golden.family == "deepseek-v4") return;  // its matrices keep their own types: no recipe
   GgufModel model = ModelOf(source, golden.converted);
   if (golden.importance) GiveImportance(model);
   const auto applied = ApplyRecipe(golden.options, model);
