@@ -64,7 +64,10 @@ TEST_P(LayoutTest, OpensAsItsFamilyWithTheExpertsOfEveryLayer) {
     layers.push_back(layer.layer);
     EXPECT_EQ(layer.expert_count, spec_.experts) << "layer " << layer.layer;
     EXPECT_EQ(layer.mtp, layer.layer >= spec_.layers) << "layer " << layer.layer;
-    EXPECT_EQ(layer.top_k, spec_.top_k) << "layer " << layer.layer;
+    const bool differ =
+        std::string(GetParam()) == "nemotron-3-puzzle";  // in how many experts a token uses
+    EXPECT_EQ(layer.top_k, differ && layer.layer == 3 ? 1u : spec_.top_k)
+        << "layer " << layer.layer;
     EXPECT_GT(layer.expert_bytes, 0u);
   }
   EXPECT_EQ(layers, spec_.moe_layers);
@@ -91,25 +94,16 @@ struct Piece {
   moepack::Part part;
 };
 constexpr Piece kPieces[] = {
-    {"talker.", moepack::Part::kTrunk},
-    {"score_correction", moepack::Part::kRouter},
-    {"tid2eid", moepack::Part::kRouter},
-    {"router", moepack::Part::kRouter},
-    {"shared_expert", moepack::Part::kShared},
-    {"shared_mlp", moepack::Part::kShared},
-    {"share_expert", moepack::Part::kShared},
-    {"experts", moepack::Part::kExpert},
-    {"switch_mlp", moepack::Part::kExpert},
-    {"put_linear", moepack::Part::kExpert},
-    {"moe.up_proj", moepack::Part::kExpert},
-    {"moe.down_proj", moepack::Part::kExpert},
-    {"mlp.gate.weight", moepack::Part::kRouter},
-    {"attn", moepack::Part::kTrunk},
-    {"embed", moepack::Part::kTrunk},
-    {"norm", moepack::Part::kTrunk},
-    {"vision", moepack::Part::kTrunk},
-    {"visual", moepack::Part::kTrunk},
-    {"mamba", moepack::Part::kTrunk},
+    {"talker.", moepack::Part::kTrunk},        {"score_correction", moepack::Part::kRouter},
+    {"tid2eid", moepack::Part::kRouter},       {"router", moepack::Part::kRouter},
+    {"shared_expert", moepack::Part::kShared}, {"shared_mlp", moepack::Part::kShared},
+    {"share_expert", moepack::Part::kShared},  {"chunk_experts", moepack::Part::kTrunk},
+    {"experts", moepack::Part::kExpert},       {"switch_mlp", moepack::Part::kExpert},
+    {"put_linear", moepack::Part::kExpert},    {"moe.up_proj", moepack::Part::kExpert},
+    {"moe.down_proj", moepack::Part::kExpert}, {"mlp.gate.weight", moepack::Part::kRouter},
+    {"attn", moepack::Part::kTrunk},           {"embed", moepack::Part::kTrunk},
+    {"norm", moepack::Part::kTrunk},           {"vision", moepack::Part::kTrunk},
+    {"visual", moepack::Part::kTrunk},         {"mamba", moepack::Part::kTrunk},
     {"lm_head", moepack::Part::kTrunk},
 };
 

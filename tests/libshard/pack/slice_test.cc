@@ -61,7 +61,7 @@ TEST(PartSelection, ReadsPartsAndRefusesOthers) {
 class SlicedLayout : public testing::TestWithParam<std::string> {};
 
 // Whatever the layout: trunk and groups hold every source byte exactly once, and the tensors of
-// each file fill it without holes.
+// each file fill it without holes. DeepSeek-V4's first layer is whole in every group.
 TEST_P(SlicedLayout, TrunkAndGroupsHoldEverySourceByteExactlyOnce) {
   const fixtures::TempDir dir;
   ASSERT_TRUE(fixtures::MakeCheckpoint(GetParam(), dir.path()));
@@ -86,8 +86,10 @@ TEST_P(SlicedLayout, TrunkAndGroupsHoldEverySourceByteExactlyOnce) {
       for (const SourceRange& range : tensor.sources) {
         bytes += range.bytes;
         if (range.bytes == 0) continue;
-        EXPECT_TRUE(ranges.emplace(std::pair(range.file, range.offset), range.bytes).second)
-            << tensor.entry.name;
+        const bool first = ranges.emplace(std::pair(range.file, range.offset), range.bytes).second;
+        const bool whole =
+            GetParam() == "deepseek-v4" && tensor.entry.name.starts_with("layers.0.ffn.experts.");
+        EXPECT_TRUE(first || whole) << tensor.entry.name;
       }
       EXPECT_EQ(bytes, tensor.entry.bytes) << tensor.entry.name;
       if (tensor.entry.format != nullptr) {

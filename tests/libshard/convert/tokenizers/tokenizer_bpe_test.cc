@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "libshard/base/text/text.h"
 #include "tests/libshard/convert/converted.h"
