@@ -148,7 +148,18 @@ class ConfigCache {
     if (wide_heads > 0) heads = wide_heads;
     if (wide > 0) size = wide;
     SHARD_TRY(const uint64_t value, Size(fields::kValueHeadSize));
-    return CacheLayer{.key = heads * size, .value = heads * (value > 0 ? value : size)};
+    SHARD_TRY(const uint64_t indexer, BlockIndexer());
+    return CacheLayer{.key = heads * size + indexer, .value = heads * (value > 0 ? value : size)};
+  }
+
+  // The keys of MiniMax-M3's indexer. Its dense layers have none, and are counted as the others.
+  Result<uint64_t> BlockIndexer() const {
+    constexpr const char* kSparse = "sparse_attention_config";
+    if (!config_.Has({kSparse})) return uint64_t{0};
+    SHARD_TRY(const HfConfig sparse, config_.Within(kSparse));
+    SHARD_TRY(const auto size, sparse.FindU32({"sparse_index_dim"}));
+    if (size.value_or(0) <= kMaxModelCount) return uint64_t{size.value_or(0)};
+    return sparse.Wrong(*sparse.Find({"sparse_index_dim"}), Cat("at most ", kMaxModelCount));
   }
 
   // A size of layers with a window that is in a separate object (Step-3.5); 0 without it.
