@@ -23,7 +23,7 @@ struct LayerPromise {
   // the kind in the config's words, "linear_attention" or "1", by which layers are grouped; "" if
   // it does not say
   std::string attention;
-  bool indexer = true;  // where the family has indexers, the layer has its own
+  bool indexer = true;        // where the family has indexers, the layer has its own
   uint64_t expert_width = 0;  // where layers differ in it
 };
 

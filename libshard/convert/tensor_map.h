@@ -43,8 +43,8 @@ struct TensorRow {
   // scales belong to the experts there.
   std::optional<Part> part = {};
   BlockChoice blocks = {};  // the blocks that have it
-  bool f32 = false;  // F32 under every recipe, although it is a matrix
-  bool key = false;  // becomes a key (HfFamily::tensor_keys) and no tensor
+  bool f32 = false;         // F32 under every recipe, although it is a matrix
+  bool key = false;         // becomes a key (HfFamily::tensor_keys) and no tensor
   // The target consists of the rows of several sources, of which this is number `piece`.
   std::optional<uint32_t> piece = {};
 };
