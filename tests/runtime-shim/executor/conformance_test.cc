@@ -201,8 +201,8 @@ class ExecutorActivations
 std::string ActivationName(
     const ::testing::TestParamInfo<ExecutorActivations::ParamType>& parameters) {
   const auto& [kind, activation] = parameters.param;
-  constexpr const char* kNames[] = {"silu",    "gelu",         "clamped_silu",
-                                    "sigmoid", "squared_relu", "limited_silu"};
+  constexpr const char* kNames[] = {"silu",         "gelu",         "clamped_silu", "sigmoid",
+                                    "squared_relu", "limited_silu", "relu"};
   return std::string(kind.name) + "_" + kNames[static_cast<size_t>(activation.kind)];
 }
 
