@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -12,6 +13,8 @@
 
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
+#include "libshard/convert/gguf_model.h"
+#include "libshard/graph/model_spec.h"
 #include "libshard/pack/pack.h"
 #include "libshard/pack/slice_gguf.h"
 #include "libshard/recipe/quantize.h"
@@ -30,6 +33,16 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 using Slices = std::map<std::pair<std::string, int>, Slice>;
+
+// Whether checkpoints of the family convert to an architecture that runs.
+inline bool Runs(const std::string& family) {
+  const GgufConverter* converter = FindConverter(family);
+  const auto running = AllRuntimeFamilies();
+  return converter != nullptr &&
+         std::any_of(running.begin(), running.end(), [&](const RuntimeFamily& one) {
+           return converter->architecture == one.architecture;
+         });
+}
 
 inline std::string Text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};

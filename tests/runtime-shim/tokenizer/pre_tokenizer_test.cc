@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/libshard/convert/tokenizers/family_pre_tokenizers.h"
 #include "tests/runtime-shim/tokenizer/documented_ids.h"
 
@@ -111,7 +113,11 @@ TEST(PreTokenizer, BailingCutsAsQwen2Does) {
 TEST(PreTokenizer, TheNameOfEveryFamilyIsKnown) {
   const std::vector<std::string> names = FamilyPreTokenizers();
   EXPECT_GT(names.size(), 10u);
-  for (const std::string& name : names) EXPECT_TRUE(PreTokenizer::Find(name)) << name;
+  // Their expressions are not known here: such models take token ids only.
+  const std::set<std::string> unknown = {"afmoe", "exaone-moe", "laguna"};
+  for (const std::string& name : names) {
+    EXPECT_EQ(PreTokenizer::Find(name).has_value(), !unknown.contains(name)) << name;
+  }
 }
 
 TEST(PreTokenizer, Gpt4oCutsWhereCapitalsBegin) {
