@@ -5,6 +5,7 @@
 
 #include "libshard/base/text/text.h"
 #include "libshard/model/family_match.h"
+#include "libshard/model/gguf_architectures.h"
 
 namespace moepack {
 namespace {
@@ -131,6 +132,8 @@ std::map<std::string, ExpertIds> LayerNames::Kinds() const {
 bool LayerNames::MayLack(const Name& name) const {
   if (!model_.checkpoint().is_gguf()) return false;
   const std::string& architecture = model_.config().architecture;
+  // Which kinds of layers an unknown architecture has is not known.
+  if (FindArchitecture(architecture) == nullptr && !name.routed) return true;
   return name.after.starts_with(".indexer.") ||
          (name.after == ".attn_v" && architecture == "gemma4") ||
          (architecture == "deepseek4" &&

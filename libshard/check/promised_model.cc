@@ -319,7 +319,10 @@ class Promiser {
     const std::string at = Cat("layers.", decoder(), ".");
     AddNorms(at, decoder());
     AddAttention(at, LayerKind::kFull, decoder());
-    AddMoe(decoder());
+    const bool moe = std::any_of(family_.rules.begin(), family_.rules.end(), [](const auto& rule) {
+      return rule.part == Part::kRouter && rule.pattern.starts_with("mtp.");
+    });
+    moe ? AddMoe(decoder()) : AddAll(rows_.dense, "dense feed-forward part", decoder());
     // The block is numbered separately.
     for (size_t i = before; i < out_.tensors.size(); ++i) {
       std::string& name = out_.tensors[i].name;

@@ -148,12 +148,15 @@ class ConfigCache {
     if (wide_heads > 0) heads = wide_heads;
     if (wide > 0) size = wide;
     SHARD_TRY(const uint64_t value, Size(fields::kValueHeadSize));
-    SHARD_TRY(const uint64_t indexer, BlockIndexer());
+    SHARD_TRY(const uint64_t indexer, IndexSize());
     return CacheLayer{.key = heads * size + indexer, .value = heads * (value > 0 ? value : size)};
   }
 
-  // The keys of MiniMax-M3's indexer. Its dense layers have none, and are counted as the others.
-  Result<uint64_t> BlockIndexer() const {
+  // The key of an indexer beside usual attention: of Qwen3.8-Flash-Next, or of MiniMax-M3, whose
+  // dense layers have none and are counted as the others.
+  Result<uint64_t> IndexSize() const {
+    SHARD_TRY(const uint64_t own, Size({"indexer_head_dim"}));
+    if (own > 0) return own;
     constexpr const char* kSparse = "sparse_attention_config";
     if (!config_.Has({kSparse})) return uint64_t{0};
     SHARD_TRY(const HfConfig sparse, config_.Within(kSparse));

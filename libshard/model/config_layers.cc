@@ -238,9 +238,9 @@ std::vector<bool> ReadIndexers(const HfConfig& config, const BlockCounts& counts
     const std::string& word = list->entries[layer];
     own.push_back(word == "full");
     if (own.back() || (word == "shared" && layer > 0)) continue;
-    AddFault(faults,
-             {Cat(list->field, "[", layer, "]"),
-              layer == 0 ? "full, since no layer comes before it" : "full or shared", word});
+    AddFault(faults, {Cat(list->field, "[", layer, "]"),
+                      layer == 0 ? "full, since no layer comes before it" : "full or shared",
+                      word.empty() ? "no word" : word});
     return {};
   }
   return own;

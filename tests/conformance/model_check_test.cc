@@ -34,7 +34,10 @@ TEST(ModelCheck, GeneratedLayoutsMatchTheirConfigs) {
   // Nine layers are enough for kinds of layers that repeat.
   const fixtures::Options large = {.layers = 9, .hidden = 128, .ff = 32, .head_size = 32};
   for (const std::string& layout : fixtures::Layouts()) {
-    for (const fixtures::Options& options : {fixtures::Options{}, large}) {
+    for (fixtures::Options options : {fixtures::Options{}, large}) {
+      // Ling's groups are of four layers; DeepSeek-V4's config lists three.
+      if (options.layers > 0 && layout == "bailing-moe-v3") options.layers = 8;
+      if (layout == "deepseek-v4") options.layers = 3;
       const fixtures::TempDir dir;
       ASSERT_TRUE(fixtures::MakeCheckpoint(layout, dir.path(), options));
       EXPECT_EQ(FindingsOf(dir.path()), "") << layout;

@@ -105,7 +105,10 @@ TEST(PromisedTensors, MatchTheCheckpointOfEveryLayoutOrSayWhatIsMissing) {
   const fixtures::Options large = {.layers = 9, .hidden = 128, .ff = 32, .head_size = 32};
   size_t exact = 0;
   for (const std::string& layout : fixtures::Layouts()) {
-    for (const fixtures::Options& options : {fixtures::Options{}, large}) {
+    for (fixtures::Options options : {fixtures::Options{}, large}) {
+      // Ling's groups are of four layers; DeepSeek-V4's config lists three.
+      if (options.layers > 0 && layout == "bailing-moe-v3") options.layers = 8;
+      if (layout == "deepseek-v4") options.layers = 3;
       const fixtures::CheckpointSpec spec = fixtures::DescribeCheckpoint(layout, options);
       const fixtures::TempDir dir;
       const auto promised = PromisedOf(spec.config, dir);

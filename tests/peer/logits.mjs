@@ -25,7 +25,7 @@ const golden = [
 const generated = [
   'olmoe', 'deepseek-v2', 'glm-4.7-flash', 'minimax-m2', 'granite-moe', 'phi-3.5-moe',
   'dots1', 'ernie-4.5', 'hunyuan', 'bailing', 'bailing-moe-v2', 'qwen3-next', 'mimo-v2',
-  'step-3.5', 'deepseek-v3.2', 'glm-5', 'nemotron-3', 'nemotron-3-super', 'nemotron-3-puzzle',
+  'step-3.5', 'deepseek-v3.2', 'glm-5', 'nemotron-3', 'nemotron-3-super',
   'minimax-m3', 'cohere2-moe',
   'gemma-4', 'gemma-4-int4',
 ];

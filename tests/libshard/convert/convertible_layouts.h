@@ -21,8 +21,8 @@ constexpr RefusedSource kRefusedSources[] = {
     {"step-3.7", "expected Step3p5ForCausalLM, found \"Step3p7FlashForCausalLM\""},
     {"mistral4-mlx", "expected a tensor that the GGUF form of mistral4 has, found another"},
     {"qwen3-moe-mlx",
-     "mlp.gate.scales\": expected a tensor that the GGUF form of qwen3-moe has, found another "
-     "(MLX's quantization has scales and biases)"},
+     "expected a tensor that the GGUF form of qwen3-moe has, found another (switch_mlp is MLX's "
+     "name for the experts of a layer)"},
 };
 
 inline bool IsConvertible(const std::string& layout) {

@@ -276,7 +276,7 @@ solar-open
 afmoe
   expert down 2 7 - model.layers.2.mlp.experts.7.down_proj.weight
   router router 2 - 0 model.layers.2.mlp.router.gate.weight
-  router selection_bias 2 - -1 model.layers.2.mlp.expert_bias
+  router selection_bias 2 - 0 model.layers.2.mlp.expert_bias
 smallthinker
   expert up 0 3 - model.layers.0.block_sparse_moe.experts.3.up.weight
   router router 0 - 0 model.layers.0.block_sparse_moe.primary_router.weight

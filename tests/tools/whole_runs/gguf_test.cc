@@ -363,7 +363,8 @@ TEST_F(Gguf, AnUnknownArchitectureIsSplitLikeAnyOtherWithAWarning) {
   const std::string warning =
       "new.gguf: architecture: expected one with experts that llama.cpp "
       "v0.5.0 has, found \"newmoe\": it is split by the names of its tensors and its keys about "
-      "experts (newmoe.expert_count 4, newmoe.expert_used_count 2";
+      "experts (newmoe.expert_feed_forward_length 2, newmoe.expert_count 4, "
+      "newmoe.expert_used_count 2)";
   EXPECT_THAT(whole.err, HasSubstr(warning));
   const ToolRun split = workspace_.Moepack("build new.gguf --groups 2 -o split");
   EXPECT_EQ(split.status, 0) << split.err;
