@@ -21,10 +21,9 @@ Family Table() {
   family.routing = {.gating = Gating::kSigmoid, .normalize = true, .bias = RouterBias::kSelection};
   family.facts = {.square_heads = true, .shared_of_experts = true};
   AddModel(family);
-  for (const char* at : {"layers.{L}.", "mtp.layers.{M}."}) {
-    AddAttention(family, at);
-    AddDeepseekMoe(family, at);
-  }
+  for (const char* at : {"layers.{L}.", "mtp.layers.{M}."}) AddAttention(family, at);
+  AddDeepseekMoe(family, "layers.{L}.");
+  AddDenseMlp(family, "mtp.layers.{M}.mlp.");
   AddSelectionBias(family, "layers.{L}.mlp.e_score_correction_bias");
   AddQwenMtp(family);
   family.promise = {.output_bias = false, .query_key_norms = {{}, true}};
