@@ -229,6 +229,12 @@ Result<uint32_t> RotatedPart(const HfConfig& config, uint32_t head_size) {
   return rope.Wrong(*rope.Find(fields::kRotatedPart), "a number from 0 to 1");
 }
 
+Result<uint32_t> RotatedSize(const HfConfig& config, uint32_t head_size) {
+  SHARD_TRY(const std::optional<uint32_t> size, config.FindU32({"rotary_dim"}));
+  if (size) return *size;
+  return RotatedPart(config, head_size);
+}
+
 Status CheckSquareHeads(const HfConfig& config, const HfShape& shape) {
   if (uint64_t{shape.head_size} * shape.heads == shape.hidden) return Ok();
   return Error{Code::kUnsupported,

@@ -118,5 +118,7 @@ Status CheckSquareHeads(const HfConfig& config, const HfShape& shape);
 // How many leading values of a head are rotated: partial_rotary_factor of `head_size`, or all of
 // them without it.
 Result<uint32_t> RotatedPart(const HfConfig& config, uint32_t head_size);
+// The same where the config may give the number itself (rotary_dim, MiniMax).
+Result<uint32_t> RotatedSize(const HfConfig& config, uint32_t head_size);
 
 }  // namespace moepack

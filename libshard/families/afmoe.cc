@@ -113,11 +113,7 @@ constexpr ConfigDefault kDefaults[] = {
 
 constexpr GgufArchitecture kGraphs[] = {
     {.name = kGraph,
-     .routing = {{.gating = Gating::kSigmoid,
-                  .normalize = false,
-                  .reads_gating = true,
-                  .reads_weights = true,
-                  .writes_false_norm = true}},
+     .routing = kSigmoidOfWrittenKeys,
      .window = {{.period = kPeriod, .tokens = 0, .reads_key = true}}},
 };
 

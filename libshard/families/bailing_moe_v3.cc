@@ -84,13 +84,6 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   return Ok();
 }
 
-Status ReadHeads(const HfConfig& config, HeadShape& shape) {
-  SHARD_TRY(const Mla mla, ReadMla(config));
-  shape.mla_key_size = mla.nope;
-  shape.mla_value_size = mla.value;
-  return Ok();
-}
-
 Status Check(const HfConfig& config, const HfShape& shape, const std::vector<GgufTensor>& tensors) {
   return CheckLeadingDense(config, shape, /*selection_bias=*/true, tensors);
 }
@@ -141,7 +134,7 @@ Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) 
   family.needs_output = true;
   family.all_layers_moe = false;
   family.keeps_mtp = true;
-  family.heads = ReadHeads;
+  family.heads = ReadMlaHeads;
   family.keys = AddKeys;
   family.check = Check;
   AddRows(family, kda, mla.query_rank > 0);
@@ -161,12 +154,7 @@ constexpr std::string_view kArchitectures[] = {"BailingMoeV3ForCausalLM"};
 constexpr std::string_view kModelTypes[] = {"bailing_moe_v3"};
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = kGraph,
-     .routing = {{.gating = Gating::kSigmoid,
-                  .normalize = false,
-                  .reads_gating = true,
-                  .reads_weights = true}},
-     .needs_mtp = true},
+    {.name = kGraph, .routing = kSigmoidOfKeys, .needs_mtp = true},
 };
 
 constexpr RuntimeFamily kRuns[] = {

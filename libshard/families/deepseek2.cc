@@ -96,9 +96,7 @@ Status ReadHeads(const HfConfig& config, HeadShape& shape) {
   SHARD_TRY(const Mla mla, ReadMla(config));
   SHARD_TRY(const HfShape model, ReadShape(config));
   SHARD_CHECK(CheckLoads(config, model, mla, indexer));
-  shape.mla_key_size = mla.nope;
-  shape.mla_value_size = mla.value;
-  return Ok();
+  return ReadMlaHeads(config, shape);
 }
 
 void AddAttention(HfFamily& family, bool query_rank) {
@@ -166,6 +164,13 @@ Result<Mla> ReadMla(const HfConfig& config) {
   mla.rank = rank.value_or(kDefaultRank);
   mla.query_rank = query_rank.value_or(0);
   return mla;
+}
+
+Status ReadMlaHeads(const HfConfig& config, HeadShape& shape) {
+  SHARD_TRY(const Mla mla, ReadMla(config));
+  shape.mla_key_size = mla.nope;
+  shape.mla_value_size = mla.value;
+  return Ok();
 }
 
 void AddMlaRows(HfFamily& family, const MlaRows& rows) {

@@ -28,6 +28,8 @@ struct Mla {
   uint32_t nope = 0, rope = 0, value = 0;
 };
 Result<Mla> ReadMla(const HfConfig& config);
+// For HfFamily::heads.
+Status ReadMlaHeads(const HfConfig& config, HeadShape& shape);
 
 struct MlaRows {
   std::string at;           // "layers.{L}.self_attn."

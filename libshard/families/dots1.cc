@@ -75,13 +75,7 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = kGraph,
-     .routing = {{.gating = Gating::kSigmoid,
-                  .normalize = false,
-                  .reads_gating = true,
-                  .needs_gating = true,
-                  .reads_weights = true,
-                  .writes_false_norm = true}}},
+    {.name = kGraph, .routing = kSigmoidOfRequiredKeys},
 };
 
 constexpr RuntimeFamily kRuns[] = {

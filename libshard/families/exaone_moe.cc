@@ -119,12 +119,7 @@ constexpr ConfigDefault kDefaults[] = {
 
 constexpr GgufArchitecture kGraphs[] = {
     {.name = kGraph,
-     .routing = {{.gating = Gating::kSigmoid,
-                  .normalize = false,
-                  .reads_gating = true,
-                  .needs_gating = true,
-                  .reads_weights = true,
-                  .writes_false_norm = true}},
+     .routing = kSigmoidOfRequiredKeys,
      .window = {{.period = kPeriod, .tokens = 128, .reads_key = true}},
      .needs_mtp = true},
 };

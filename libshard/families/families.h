@@ -33,6 +33,21 @@ struct FamilyEntry {
 // How many of llama.cpp's graphs route.
 inline constexpr GraphRouting kSoftmaxNormalized = {.gating = Gating::kSoftmax, .normalize = true};
 inline constexpr GraphRouting kSoftmaxPlain = {.gating = Gating::kSoftmax, .normalize = false};
+// Sigmoid unless the keys say otherwise. For the second, conversion also writes a norm that is
+// false; the third aborts without the key of the gating function.
+inline constexpr GraphRouting kSigmoidOfKeys = {
+    .gating = Gating::kSigmoid, .normalize = false, .reads_gating = true, .reads_weights = true};
+inline constexpr GraphRouting kSigmoidOfWrittenKeys = {.gating = Gating::kSigmoid,
+                                                       .normalize = false,
+                                                       .reads_gating = true,
+                                                       .reads_weights = true,
+                                                       .writes_false_norm = true};
+inline constexpr GraphRouting kSigmoidOfRequiredKeys = {.gating = Gating::kSigmoid,
+                                                        .normalize = false,
+                                                        .reads_gating = true,
+                                                        .needs_gating = true,
+                                                        .reads_weights = true,
+                                                        .writes_false_norm = true};
 
 // The families. The order matters only if names alone decide (FindFamilyByNames): of two families
 // with the same names, the first is used.

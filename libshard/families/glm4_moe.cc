@@ -57,13 +57,7 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = kGraph,
-     .routing = {{.gating = Gating::kSigmoid,
-                  .normalize = false,
-                  .reads_gating = true,
-                  .reads_weights = true,
-                  .writes_false_norm = true}},
-     .cards = CardConvention::kWithoutTables},
+    {.name = kGraph, .routing = kSigmoidOfWrittenKeys, .cards = CardConvention::kWithoutTables},
 };
 
 constexpr RuntimeFamily kRuns[] = {

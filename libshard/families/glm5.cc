@@ -75,12 +75,7 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = kGraph,
-     .routing = {{.gating = Gating::kSigmoid,
-                  .normalize = false,
-                  .reads_gating = true,
-                  .reads_weights = true}},
-     .cards = CardConvention::kWithoutTables},
+    {.name = kGraph, .routing = kSigmoidOfKeys, .cards = CardConvention::kWithoutTables},
 };
 
 constexpr RuntimeFamily kRuns[] = {

@@ -115,12 +115,7 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = kGraph,
-     .routing = {{.gating = Gating::kSigmoid,
-                  .normalize = false,
-                  .reads_gating = true,
-                  .reads_weights = true,
-                  .writes_false_norm = true}}},
+    {.name = kGraph, .routing = kSigmoidOfWrittenKeys},
 };
 
 constexpr RuntimeFamily kRuns[] = {

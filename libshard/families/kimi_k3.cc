@@ -91,13 +91,6 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   return Ok();
 }
 
-Status ReadHeads(const HfConfig& config, HeadShape& shape) {
-  SHARD_TRY(const Mla mla, ReadMla(config));
-  shape.mla_key_size = mla.nope;
-  shape.mla_value_size = mla.value;
-  return Ok();
-}
-
 Status Check(const HfConfig& config, const HfShape& shape, const std::vector<GgufTensor>& tensors) {
   return CheckLeadingDense(config, shape, /*selection_bias=*/true, tensors);
 }
@@ -164,7 +157,7 @@ Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) 
   family.eos_of_config = true;
   family.activations = {"situ"};
   family.all_layers_moe = false;
-  family.heads = ReadHeads;
+  family.heads = ReadMlaHeads;
   family.keys = AddKeys;
   family.rope_tensors = NoRope;
   family.check = Check;
@@ -184,11 +177,7 @@ constexpr std::string_view kArchitectures[] = {"KimiK3ForConditionalGeneration"}
 constexpr std::string_view kModelTypes[] = {"kimi_k3"};
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = kGraph,
-     .routing = {{.gating = Gating::kSigmoid,
-                  .normalize = false,
-                  .reads_gating = true,
-                  .reads_weights = true}}},
+    {.name = kGraph, .routing = kSigmoidOfKeys},
 };
 
 }  // namespace

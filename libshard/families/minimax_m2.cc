@@ -4,7 +4,6 @@
 #include "libshard/base/text/text.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/families/families.h"
-#include "libshard/families/minimax.h"
 #include "libshard/families/name_rows.h"
 #include "libshard/model/config_fields.h"
 
@@ -38,7 +37,8 @@ Family Table() {
 }
 
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
-  SHARD_CHECK(AddMinimaxRotation(config, shape, keys));
+  SHARD_TRY(const uint32_t rotated, RotatedSize(config, shape.head_size));
+  keys.U32("rope.dimension_count", rotated);
   SHARD_TRY(const uint32_t width, config.U32(fields::ExpertWidth(config)));
   // The first sizes the experts, the second has to be there.
   keys.U32("feed_forward_length", width);

@@ -8,7 +8,6 @@
 #include "libshard/base/text/text.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/families/families.h"
-#include "libshard/families/minimax.h"
 #include "libshard/families/mixed_layers.h"
 #include "libshard/families/name_rows.h"
 #include "libshard/model/config_fields.h"
@@ -93,7 +92,8 @@ Status AddIndexerKeys(const HfConfig& config, const HfShape& shape, ArchKeys& ke
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_CHECK(CheckBuiltIn(config));
   SHARD_CHECK(CheckFullAttention(config, shape));
-  SHARD_CHECK(AddMinimaxRotation(config, shape, keys));
+  SHARD_TRY(const uint32_t rotated, RotatedSize(config, shape.head_size));
+  keys.U32("rope.dimension_count", rotated);
   SHARD_TRY(const uint32_t width, config.U32(fields::ExpertWidth(config)));
   SHARD_TRY(const uint32_t shared, config.U32(fields::kSharedExperts));
   SHARD_TRY(const uint32_t dense, LeadingDense(config, shape));

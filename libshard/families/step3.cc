@@ -195,11 +195,7 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = kGraph,
-     .routing = {{.gating = Gating::kSigmoid,
-                  .normalize = false,
-                  .reads_gating = true,
-                  .reads_weights = true}}},
+    {.name = kGraph, .routing = kSigmoidOfKeys},
 };
 
 constexpr RuntimeFamily kRuns[] = {

@@ -289,12 +289,17 @@ void CheckRouters(const ModelSpec& spec, SpecKeys& keys) {
 
 }  // namespace
 
-Result<const RuntimeFamily*> RuntimeFamilyOf(const std::string& path,
-                                             const GgufMetadata& metadata) {
-  const std::string architecture = metadata.Architecture();
+const RuntimeFamily* FindRuntimeFamily(std::string_view architecture) {
   for (const RuntimeFamily& family : AllRuntimeFamilies()) {
     if (architecture == family.architecture) return &family;
   }
+  return nullptr;
+}
+
+Result<const RuntimeFamily*> RuntimeFamilyOf(const std::string& path,
+                                             const GgufMetadata& metadata) {
+  const std::string architecture = metadata.Architecture();
+  if (const RuntimeFamily* family = FindRuntimeFamily(architecture)) return family;
   return Error{Code::kUnsupported,
                Cat(path, ": architecture: expected one that the runtime shim runs, found ",
                    Quoted(architecture)),

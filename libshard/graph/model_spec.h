@@ -190,6 +190,8 @@ struct RuntimeFamily {
   bool layers_without_heads = false;
 };
 std::span<const RuntimeFamily> AllRuntimeFamilies();
+// Null for an architecture that does not run here.
+const RuntimeFamily* FindRuntimeFamily(std::string_view architecture);
 
 // kUnsupported, with the supported ones, for an architecture that does not run here.
 Result<const RuntimeFamily*> RuntimeFamilyOf(const std::string& path, const GgufMetadata& metadata);

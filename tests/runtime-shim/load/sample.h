@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -37,11 +36,7 @@ using Slices = std::map<std::pair<std::string, int>, Slice>;
 // Whether checkpoints of the family convert to an architecture that runs.
 inline bool Runs(const std::string& family) {
   const GgufConverter* converter = FindConverter(family);
-  const auto running = AllRuntimeFamilies();
-  return converter != nullptr &&
-         std::any_of(running.begin(), running.end(), [&](const RuntimeFamily& one) {
-           return converter->architecture == one.architecture;
-         });
+  return converter != nullptr && FindRuntimeFamily(converter->architecture) != nullptr;
 }
 
 inline std::string Text(std::span<const std::byte> bytes) {
