@@ -38,7 +38,7 @@ void ObservedExecutor::MatMul(const Matrix& weights, const Rows& x, const Rows& 
     seen_ = executor_->Read(x, inputs_);
     if (seen_) observer_.Multiplied(weights, inputs_);
   }
-  executor_->MatMul(weights, x, y);
+  executor_->MatMul(observer_.InsteadOf(weights), x, y);
 }
 
 }  // namespace moepack::runtime

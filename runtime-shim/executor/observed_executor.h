@@ -20,6 +20,8 @@ class ProductObserver {
   virtual bool Wants(const Matrix& weights) const = 0;
   // Weights are multiplied with these rows, of weights.columns values each.
   virtual void Multiplied(const Matrix& weights, std::span<const float> inputs) = 0;
+  // The matrix to multiply with instead: the same weights in another type.
+  virtual Matrix InsteadOf(const Matrix& weights) const { return weights; }
 };
 
 // Gives the same bits as the executor that it wraps. MixExperts is composed of other operations

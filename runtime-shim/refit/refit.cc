@@ -15,98 +15,13 @@
 #include "runtime-shim/profile/identity.h"
 #include "runtime-shim/refit/importance.h"
 #include "runtime-shim/refit/refill.h"
+#include "runtime-shim/refit/source_layers.h"
 #include "runtime-shim/refit/streams.h"
 #include "runtime-shim/refit/twins.h"
 #include "runtime-shim/session/device_model.h"
 
 namespace moepack::runtime {
 namespace {
-
-// ---- The experts of the whole model, one layer at a time
-
-class SourceLayers {
- public:
-  // Borrows the model. kInvalidArgument unless every expert of every layer is loaded, or left in
-  // the source (Weights::later).
-  static Result<SourceLayers> Make(const DeviceModel& model);
-  SourceLayers(SourceLayers&&) = default;
-
-  bool IsMoe(uint32_t layer) const { return model_->trunk().layers[layer].moe(); }
-  // Makes a layer the current one. What is in the source is read now, and what was read before is
-  // released: nothing may use it any more. Errors are those of LoadWeights and UploadSet.
-  Status Enter(uint32_t layer);
-  // The experts of the current layer by id; empty for a layer without experts.
-  const LayerExpertTable& table() const { return table_; }
-  NeuronSource neurons() const { return {table_, &model_->weights(), sets()}; }
-  // The sets that hold the current layer.
-  std::span<const ExpertSet> sets() const;
-
- private:
-  SourceLayers() = default;
-  Status Read(uint32_t layer);
-
-  const DeviceModel* model_ = nullptr;
-  std::vector<LayerExpertTable> loaded_;  // of all layers; empty if experts are in the source
-  // The current layer, from the source; the executor may borrow the set.
-  std::vector<ExpertSet> read_;
-  std::vector<DeviceSet> uploaded_;
-  LayerExpertTable table_;
-};
-
-Result<SourceLayers> SourceLayers::Make(const DeviceModel& model) {
-  const Weights& weights = model.weights();
-  SourceLayers made;
-  made.model_ = &model;
-  if (weights.later != nullptr) return made;
-  LayerExperts all;
-  for (const auto& [layer, count] : weights.moe_layers) {
-    for (uint32_t id = 0; id < count; ++id) all[layer].push_back(id);
-  }
-  auto tables = model.TableOf(all);
-  if (!tables)
-    return Error{tables.error().code, tables.error().message,
-                 "a refit needs the whole model: every expert of every layer"};
-  made.loaded_ = std::move(*tables);
-  return made;
-}
-
-Status SourceLayers::Enter(uint32_t layer) {
-  if (model_->weights().later != nullptr) return Read(layer);
-  table_ = loaded_[layer];
-  return Ok();
-}
-
-Status SourceLayers::Read(uint32_t layer) {
-  table_.clear();
-  uploaded_.clear();
-  read_.clear();
-  if (!IsMoe(layer)) return Ok();
-  const Weights& weights = model_->weights();
-  SHARD_TRY(ExpertSet set, weights.later->Load(layer));
-  read_.push_back(std::move(set));
-  SHARD_TRY(DeviceSet device,
-            UploadSet(weights.path, read_[0], model_->spec(), model_->executor()));
-  SHARD_CHECK(model_->executor().Finish());
-  uploaded_.push_back(std::move(device));
-  const ExpertIds& ids = moepack::IdsOf(read_[0].experts_by_layer, layer);
-  table_.assign(model_->spec().layer[layer].router.expert_count, nullptr);
-  for (size_t index = 0; index < ids.size(); ++index) {
-    if (ids[index] < table_.size()) table_[ids[index]] = &uploaded_[0].layers[layer][index];
-  }
-  for (uint32_t id = 0; id < table_.size(); ++id) {
-    if (table_[id] != nullptr) continue;
-    return Error{Code::kCorrupt, Cat(weights.path, ": layer ", layer, ": expert ", id,
-                                     ": expected in the source, found none")};
-  }
-  return Ok();
-}
-
-std::span<const ExpertSet> SourceLayers::sets() const {
-  return model_->weights().later != nullptr ? std::span<const ExpertSet>(read_)
-                                            : std::span<const ExpertSet>(model_->weights().sets);
-}
-
-// ----
 
 // The share of a refit's memory that rows of tokens may take.
 constexpr uint64_t kShareOfRows = 2;
@@ -322,7 +237,10 @@ class RefitRun {
   }
 
   Result<LayerOutcome> Refit(NodeLayer& node) {
-    SHARD_TRY(LayerOutcome outcome, RefitNodeLayer(products_, options_, source_->neurons(), node));
+    SHARD_TRY(
+        LayerOutcome outcome,
+        RefitNodeLayer(products_, options_,
+                       NeuronSource{source_->table(), &model_.weights(), source_->sets()}, node));
     Advance(text_.tokens * options_.steps.size());
     return outcome;
   }

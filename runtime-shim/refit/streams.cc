@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "libshard/base/parallel.h"
-#include "runtime-shim/session/together.h"
 
 namespace moepack::runtime {
 namespace {
@@ -36,35 +35,15 @@ Result<Streams> Streams::Make(const DeviceModel& model, const Calibration& text,
     SHARD_TRY(RowStore stream, RowStore::Make(text.tokens, width, room));
     made.nodes_.push_back(std::move(stream));
   }
-  made.MakeBatches(text, memory / kShareOfPass);
+  made.windows_ = WindowBatches::Of(model, text, memory / kShareOfPass);
   made.squares_.resize(text.tokens);
   SHARD_CHECK(made.Embed());
   return made;
 }
 
-void Streams::MakeBatches(const Calibration& text, uint64_t memory) {
-  uint64_t longest = 1;
-  for (const CalibrationWindow& window : text.windows)
-    longest = std::max<uint64_t>(longest, window.tokens.size());
-  const uint64_t bytes = model_->bytes_per_token() + model_->bytes_per_position();
-  const uint64_t rows = std::clamp<uint64_t>(memory / bytes, longest, kMostTogether);
-  room_.context = static_cast<uint32_t>(longest);
-  room_.windows = static_cast<uint32_t>(std::max<uint64_t>(1, rows / longest));
-  uint64_t first = 0;
-  for (const CalibrationWindow& window : text.windows) {
-    if (batches_.empty() || batches_.back().windows.size() == room_.windows) {
-      batches_.emplace_back();
-      batches_.back().first = first;
-    }
-    batches_.back().windows.emplace_back(window.tokens);
-    batches_.back().tokens += window.tokens.size();
-    first += window.tokens.size();
-  }
-}
-
 Status Streams::ForEachBatch(RowStore& stream, const RunBatch& run) {
   std::vector<float> rows;
-  for (const Batch& batch : batches_) {
+  for (const WindowBatch& batch : windows_.batches) {
     SHARD_CHECK(CheckInterrupt());
     rows.resize(batch.tokens * model_->spec().width);
     SHARD_CHECK(stream.Read(batch.first, rows));
@@ -77,7 +56,7 @@ Status Streams::ForEachBatch(RowStore& stream, const RunBatch& run) {
 
 Status Streams::Embed() {
   SHARD_CHECK(Open(0));
-  return ForEachBatch(whole_, [&](const Batch& batch, std::span<float> stream) -> Status {
+  return ForEachBatch(whole_, [&](const WindowBatch& batch, std::span<float> stream) -> Status {
     SHARD_CHECK(pass_[0].Embed(batch.windows, stream));
     for (RowStore& node : nodes_) SHARD_CHECK(node.Write(batch.first, stream));
     return Ok();
@@ -86,7 +65,7 @@ Status Streams::Embed() {
 
 Status Streams::Open(uint32_t layer) {
   pass_.clear();
-  SHARD_TRY(LayerPass pass, LayerPass::Open(*model_, layer, room_));
+  SHARD_TRY(LayerPass pass, LayerPass::Open(*model_, layer, windows_.room));
   pass_.push_back(std::move(pass));
   return Ok();
 }
@@ -101,7 +80,7 @@ Status Streams::SetTargets(uint64_t first, std::span<const float> targets) {
 Status Streams::RunWhole(const LayerExpertTable& experts) {
   const bool apart = SetsExpertsApart(model_->spec()) && !experts.empty();
   std::vector<float> sums;
-  return ForEachBatch(whole_, [&](const Batch& batch, std::span<float> stream) -> Status {
+  return ForEachBatch(whole_, [&](const WindowBatch& batch, std::span<float> stream) -> Status {
     if (apart) sums.resize(batch.tokens * rows_.targets.width());
     SHARD_CHECK(pass_[0].RunLayer(batch.windows, experts, stream, sums));
     return apart ? SetTargets(batch.first, sums) : Ok();
@@ -109,27 +88,27 @@ Status Streams::RunWhole(const LayerExpertTable& experts) {
 }
 
 Status Streams::RunDense(size_t node) {
-  return ForEachBatch(nodes_[node], [&](const Batch& batch, std::span<float> stream) {
+  return ForEachBatch(nodes_[node], [&](const WindowBatch& batch, std::span<float> stream) {
     return pass_[0].RunLayer(batch.windows, {}, stream);
   });
 }
 
 Status Streams::RunToExperts(size_t node) {
   const bool apart = SetsExpertsApart(model_->spec());
-  return ForEachBatch(nodes_[node], [&](const Batch& batch, std::span<float> stream) {
+  return ForEachBatch(nodes_[node], [&](const WindowBatch& batch, std::span<float> stream) {
     return apart ? RunToOwnSpace(batch, stream) : RunToStream(batch, stream);
   });
 }
 
 // The targets are there already: they do not depend on the node.
-Status Streams::RunToOwnSpace(const Batch& batch, std::span<float> stream) {
+Status Streams::RunToOwnSpace(const WindowBatch& batch, std::span<float> stream) {
   std::vector<float> inputs(batch.tokens * rows_.inputs.width()), router(stream.size());
   SHARD_CHECK(pass_[0].RunToExperts(batch.windows, {stream, inputs, router, {}}));
   SHARD_CHECK(rows_.router_inputs.Write(batch.first, router));
   return rows_.inputs.Write(batch.first, inputs);
 }
 
-Status Streams::RunToStream(const Batch& batch, std::span<float> stream) {
+Status Streams::RunToStream(const WindowBatch& batch, std::span<float> stream) {
   const float scale = model_->spec().ScaleOfExperts();
   std::vector<float> inputs(stream.size()), shared(stream.size()), target(stream.size());
   SHARD_CHECK(pass_[0].RunToExperts(batch.windows, {stream, inputs, {}, shared}));
@@ -147,13 +126,16 @@ Status Streams::RunToStream(const Batch& batch, std::span<float> stream) {
 Status Streams::AddOutputs(size_t node) {
   const ModelSpec& spec = model_->spec();
   std::vector<float> outputs;
-  return ForEachBatch(nodes_[node], [&](const Batch& batch, std::span<float> stream) -> Status {
-    outputs.resize(batch.tokens * rows_.outputs.width());
-    SHARD_CHECK(rows_.outputs.Read(batch.first, outputs));
-    if (SetsExpertsApart(spec)) return pass_[0].AddExperts(batch.windows, outputs, stream);
-    for (size_t i = 0; i < stream.size(); ++i) stream[i] += spec.ScaleOfExperts() * outputs[i];
-    return Ok();
-  });
+  return ForEachBatch(nodes_[node],
+                      [&](const WindowBatch& batch, std::span<float> stream) -> Status {
+                        outputs.resize(batch.tokens * rows_.outputs.width());
+                        SHARD_CHECK(rows_.outputs.Read(batch.first, outputs));
+                        if (SetsExpertsApart(spec))
+                          return pass_[0].AddExperts(batch.windows, outputs, stream);
+                        for (size_t i = 0; i < stream.size(); ++i)
+                          stream[i] += spec.ScaleOfExperts() * outputs[i];
+                        return Ok();
+                      });
 }
 
 }  // namespace moepack::runtime

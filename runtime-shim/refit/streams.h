@@ -10,6 +10,7 @@
 #include "libshard/base/result.h"
 #include "runtime-shim/refit/calibration.h"
 #include "runtime-shim/refit/row_store.h"
+#include "runtime-shim/refit/window_batches.h"
 #include "runtime-shim/session/layer_pass.h"
 
 namespace moepack::runtime {
@@ -53,22 +54,14 @@ class Streams {
   const std::vector<float>& target_squares() const { return squares_; }
 
  private:
-  // Windows that run side by side, and their rows.
-  struct Batch {
-    std::vector<std::span<const uint32_t>> windows;
-    uint64_t first = 0;
-    size_t tokens = 0;
-  };
-
   Streams(const DeviceModel& model, NodeRowsOfLayer rows, RowStore whole)
       : model_(&model), rows_(std::move(rows)), whole_(std::move(whole)) {}
   // Sets rows of the targets, and their squares.
   Status SetTargets(uint64_t first, std::span<const float> targets);
-  Status RunToOwnSpace(const Batch& batch, std::span<float> stream);
-  Status RunToStream(const Batch& batch, std::span<float> stream);
-  void MakeBatches(const Calibration& text, uint64_t memory);
+  Status RunToOwnSpace(const WindowBatch& batch, std::span<float> stream);
+  Status RunToStream(const WindowBatch& batch, std::span<float> stream);
   Status Embed();
-  using RunBatch = std::function<Status(const Batch& batch, std::span<float> stream)>;
+  using RunBatch = std::function<Status(const WindowBatch& batch, std::span<float> stream)>;
   // Reads the stream of each batch, runs it, and writes the result.
   Status ForEachBatch(RowStore& stream, const RunBatch& run);
 
@@ -76,8 +69,7 @@ class Streams {
   NodeRowsOfLayer rows_;
   RowStore whole_;
   std::vector<RowStore> nodes_;
-  std::vector<Batch> batches_;
-  LayerPass::Room room_;
+  WindowBatches windows_;
   std::vector<LayerPass> pass_;  // of the current layer: one, or none at first
   std::vector<float> squares_;
   PieceDone ran_;

@@ -129,4 +129,14 @@ Status LayerPass::AddExperts(WindowTokenSpans windows, std::span<const float> su
   });
 }
 
+Status LayerPass::NormOutputs(std::span<const float> stream, std::span<float> inputs) {
+  const Scratch& scratch = model_.scratch();
+  const Linear& norm = model_.trunk().output_norm;
+  const auto count = static_cast<uint32_t>(stream.size() / model_.spec().width);
+  const Rows hidden = scratch.hidden.Slice(0, count), normed = scratch.normed.Slice(0, count);
+  model_.executor().Write(stream, hidden);
+  model_.executor().RmsNorm(hidden, {norm.weight, norm.bias, model_.spec().norm_eps}, normed);
+  return model_.executor().Read(normed, inputs);
+}
+
 }  // namespace moepack::runtime

@@ -47,6 +47,8 @@ class LayerPass {
   Status RunToExperts(WindowTokenSpans windows, const NodeRows& rows);
   // Runs the rest of the layer. `stream` is in: after attention; out: after the layer.
   Status AddExperts(WindowTokenSpans windows, std::span<const float> sums, std::span<float> stream);
+  // Puts the inputs of the output's matrix, of a stream after the last layer, into `inputs`.
+  Status NormOutputs(std::span<const float> stream, std::span<float> inputs);
 
  private:
   LayerPass(const DeviceModel& model, uint32_t layer) : model_(model), layer_(layer) {}

@@ -1,0 +1,406 @@
+#include "runtime-shim/calibrate/calibrate.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "libshard/base/files/temporary_directory.h"
+#include "libshard/base/parallel.h"
+#include "libshard/base/text/text.h"
+#include "libshard/model/gguf_keys.h"
+#include "runtime-shim/calibrate/encode_matrix.h"
+#include "runtime-shim/calibrate/layer_experts.h"
+#include "runtime-shim/refit/row_store.h"
+#include "runtime-shim/refit/source_layers.h"
+#include "runtime-shim/refit/window_batches.h"
+#include "runtime-shim/session/device_model.h"
+
+namespace moepack::runtime {
+namespace {
+
+// The shares of the memory that rows of tokens may take, and that a pass may work in.
+constexpr uint64_t kShareOfRows = 2;
+constexpr uint64_t kShareOfPass = 8;
+
+class CalibrateRun final : public Calibrator {
+ public:
+  CalibrateRun(const CalibrateInput& input, const CalibrateOptions& options, OnProgress progress)
+      : input_(input),
+        options_(options),
+        progress_(std::move(progress)),
+        model_(static_cast<const DeviceModel&>(input.model)),
+        spec_(model_.spec()),
+        apart_(SetsExpertsApart(spec_)) {}
+
+  Status Start() {
+    RefitOptions windows;
+    windows.tokens = options_.tokens;
+    windows.context = options_.context;
+    windows.fold = options_.fold;
+    SHARD_TRY(text_, MakeCalibration(input_.sessions, {}, windows, input_.bos));
+    SHARD_TRY(SourceLayers source, SourceLayers::Make(model_));
+    source_.emplace(std::move(source));
+    windows_ = WindowBatches::Of(model_, text_, options_.memory / kShareOfPass);
+    for (const CalibrationWindow& window : text_.windows)
+      held_out_.insert(held_out_.end(), window.tokens.size(), window.kept_back);
+    RowRoom room;
+    room.memory = options_.memory / kShareOfRows;
+    room.scratch = options_.scratch;
+    if (options_.scratch.empty()) {
+      SHARD_TRY(room.scratch, TemporaryDirectory());
+    }
+    const uint32_t own = spec_.expert_width();
+    for (auto& [store, width] :
+         std::initializer_list<std::pair<std::optional<RowStore>*, uint32_t>>{
+             {&rows_.sums, own},
+             {&rows_.inputs, own},
+             {&rows_.full, own},
+             {&encoded_, spec_.width},
+             {&whole_, spec_.width}}) {
+      SHARD_TRY(RowStore made, RowStore::Make(text_.tokens, width, room));
+      store->emplace(std::move(made));
+    }
+    SHARD_TRY(RowStore router, RowStore::Make(apart_ ? text_.tokens : 0, spec_.width, room));
+    rows_.router.emplace(std::move(router));
+    return Embed();
+  }
+
+  uint32_t layers() const override { return spec_.layers; }
+  const Calibration& text() const override { return text_; }
+
+  Result<EncodedLayer> Encode(uint32_t layer) override {
+    EncodedLayer encoded;
+    encoded.outcome.layer = layer;
+    SHARD_CHECK(OpenLayer(layer));
+    if (layer == layers()) {
+      SHARD_CHECK(EncodeOutput(encoded));
+      return encoded;
+    }
+    SHARD_CHECK(EncodeTrunk(layer, encoded));
+    SHARD_CHECK(RunLayer(layer, encoded, /*known=*/false));
+    return encoded;
+  }
+
+  Status Replay(uint32_t layer, const EncodedLayer& encoded) override {
+    SHARD_CHECK(OpenLayer(layer));
+    if (layer == layers()) return Ok();
+    for (const HostTensor* tensor : TrunkTensorsOf(layer)) {
+      const auto found = encoded.tensors.find(tensor->name);
+      if (found != encoded.tensors.end()) SHARD_CHECK(PutTensor(*tensor, found->second));
+    }
+    EncodedLayer copy = encoded;
+    return RunLayer(layer, copy, /*known=*/true);
+  }
+
+ private:
+  ProductWatch& watch() const { return input_.watch; }
+
+  Status Embed() {
+    SHARD_TRY(LayerPass pass, LayerPass::Open(model_, 0, windows_.room));
+    std::vector<float> stream;
+    for (const WindowBatch& batch : windows_.batches) {
+      stream.resize(batch.tokens * spec_.width);
+      SHARD_CHECK(pass.Embed(batch.windows, stream));
+      SHARD_CHECK(encoded_->Write(batch.first, stream));
+      SHARD_CHECK(whole_->Write(batch.first, stream));
+    }
+    return Ok();
+  }
+
+  Status OpenLayer(uint32_t layer) {
+    watch().Stop();
+    watch().UseEncoded(false);
+    watch().Forget();
+    pass_.clear();
+    const uint32_t open = std::min(layer, layers() - 1);
+    SHARD_TRY(LayerPass pass, LayerPass::Open(model_, open, windows_.room));
+    pass_.push_back(std::move(pass));
+    return layer < layers() ? source_->Enter(layer) : Ok();
+  }
+
+  std::vector<const HostTensor*> TrunkTensorsOf(uint32_t layer) const {
+    std::vector<const HostTensor*> tensors;
+    for (const HostTensor& tensor : model_.weights().trunk) {
+      const std::optional<BlockName> name = ParseBlockName(tensor.name);
+      if (name && name->block == layer && input_.types.contains(tensor.name))
+        tensors.push_back(&tensor);
+    }
+    return tensors;
+  }
+
+  const quant::Format* TypeOf(const HostTensor& tensor) const {
+    return input_.types.find(tensor.name)->second;
+  }
+
+  Status PutTensor(const HostTensor& tensor, std::span<const std::byte> bytes) {
+    return watch().Put(tensor, TypeOf(tensor), bytes, model_.executor());
+  }
+
+  // ---- The trunk of a layer
+
+  // Runs a batch of a stream through the layer up to the experts, or through all of a layer without
+  // any, and throws away the result.
+  Status Probe(const WindowBatch& batch, const RowStore& store, bool encoded) {
+    stream_.resize(batch.tokens * spec_.width);
+    SHARD_CHECK(store.Read(batch.first, stream_));
+    watch().UseEncoded(encoded);
+    if (source_->table().empty()) return pass_[0].RunLayer(batch.windows, {}, stream_);
+    inputs_.resize(batch.tokens * spec_.expert_width());
+    shared_.resize(apart_ ? 0 : stream_.size());
+    router_.resize(apart_ ? stream_.size() : 0);
+    return pass_[0].RunToExperts(batch.windows, {stream_, inputs_, router_, shared_});
+  }
+
+  Status EncodeTrunk(uint32_t layer, EncodedLayer& encoded) {
+    std::set<const HostTensor*> pending;
+    for (const HostTensor* tensor : TrunkTensorsOf(layer)) pending.insert(tensor);
+    while (!pending.empty()) {
+      SHARD_CHECK(CheckInterrupt());
+      watch().SetPending(pending);
+      watch().FindGroups();
+      SHARD_CHECK(Probe(windows_.batches.front(), *encoded_, true));
+      std::vector<InputGroup>& groups = watch().groups();
+      if (groups.empty()) break;
+      SHARD_TRY(std::vector<MomentPair> moments, MeasureGroups(groups));
+      SHARD_CHECK(EncodeGroups(groups, std::move(moments), pending, encoded));
+    }
+    watch().Stop();
+    // What no pass multiplies is encoded as it would be without calibration.
+    for (const HostTensor* tensor : pending) {
+      ++encoded.outcome.matrices;
+      ++encoded.outcome.unseen;
+      SHARD_CHECK(EncodeWhole(*tensor, encoded));
+    }
+    return Ok();
+  }
+
+  Status EncodeWhole(const HostTensor& tensor, EncodedLayer& encoded) {
+    const std::vector<float> weights = Decoded(tensor, 0, RowsOf(tensor));
+    std::vector<std::byte>& bytes = encoded.tensors[tensor.name];
+    bytes = EncodePlainly({weights, tensor.shape.back(), TypeOf(tensor)}, {}, options_.jobs);
+    return PutTensor(tensor, bytes);
+  }
+
+  static uint64_t RowsOf(const HostTensor& tensor) {
+    uint64_t rows = 1;
+    for (size_t axis = 0; axis + 1 < tensor.shape.size(); ++axis) rows *= tensor.shape[axis];
+    return rows;
+  }
+
+  static std::vector<float> Decoded(const HostTensor& tensor, uint64_t first, uint64_t rows) {
+    const uint64_t columns = tensor.shape.back();
+    const uint64_t row_bytes = *tensor.format->BytesFor(columns);
+    std::vector<float> values(rows * columns);
+    tensor.format->decode(tensor.bytes.subspan(first * row_bytes, rows * row_bytes), values);
+    return values;
+  }
+
+  // Both streams once, for the inputs of the groups' matrices.
+  Result<std::vector<MomentPair>> MeasureGroups(std::vector<InputGroup>& groups) {
+    struct Sums {
+      MomentSums fit, fold;
+    };
+    std::vector<Sums> sums;
+    for (const InputGroup& group : groups) {
+      const size_t columns = group.parts.front().columns;
+      sums.push_back(
+          {MomentSums(columns, true, options_.jobs), MomentSums(columns, true, options_.jobs)});
+    }
+    std::vector<std::vector<float>> own(groups.size());
+    for (const WindowBatch& batch : windows_.batches) {
+      SHARD_CHECK(CheckInterrupt());
+      watch().CollectRows();
+      SHARD_CHECK(Probe(batch, *encoded_, true));
+      for (size_t i = 0; i < groups.size(); ++i) own[i] = std::move(groups[i].rows);
+      watch().CollectRows();
+      SHARD_CHECK(Probe(batch, *whole_, false));
+      for (size_t i = 0; i < groups.size(); ++i) {
+        const size_t columns = groups[i].parts.front().columns;
+        // Matrices that are not multiplied with every token are encoded plainly.
+        if (own[i].size() != batch.tokens * columns || groups[i].rows.size() != own[i].size())
+          continue;
+        AddTokens(batch.first, columns, own[i], groups[i].rows, sums[i].fit, sums[i].fold);
+      }
+      Advance(batch.tokens);
+    }
+    watch().Stop();
+    std::vector<MomentPair> moments;
+    for (Sums& one : sums) moments.push_back({one.fit.Finish(), one.fold.Finish()});
+    return moments;
+  }
+
+  // Adds rows of consecutive tokens to the moments of what is learned from or held out.
+  void AddTokens(uint64_t first, size_t columns, std::span<const float> rows,
+                 std::span<const float> full, MomentSums& fit, MomentSums& fold) const {
+    const size_t count = rows.size() / columns;
+    for (size_t begin = 0; begin < count;) {
+      size_t end = begin + 1;
+      const bool held_out = held_out_[first + begin];
+      while (end < count && held_out_[first + end] == held_out) ++end;
+      MomentSums& sums = held_out ? fold : fit;
+      sums.Add(rows.subspan(begin * columns, (end - begin) * columns),
+               full.subspan(begin * columns, (end - begin) * columns));
+      begin = end;
+    }
+  }
+
+  Status EncodeGroups(const std::vector<InputGroup>& groups, std::vector<MomentPair> moments,
+                      std::set<const HostTensor*>& pending, EncodedLayer& encoded) {
+    std::map<const HostTensor*, uint64_t> rows_done;
+    for (size_t i = 0; i < groups.size(); ++i) {
+      const MatrixEncoder encoder(std::move(moments[i]), {}, options_);
+      for (const MatrixPart& part : groups[i].parts) {
+        const HostTensor& tensor = *part.tensor;
+        const quant::Format* const type = TypeOf(tensor);
+        const uint64_t row_bytes = *type->BytesFor(part.columns);
+        std::vector<std::byte>& whole = encoded.tensors[tensor.name];
+        whole.resize(RowsOf(tensor) * row_bytes);
+        const std::vector<float> weights = Decoded(tensor, part.first_row, part.rows);
+        const std::vector<std::byte> bytes =
+            encoder.Encode({weights, part.columns, type}, encoded.outcome);
+        std::copy(bytes.begin(), bytes.end(),
+                  whole.begin() + static_cast<ptrdiff_t>(part.first_row * row_bytes));
+        rows_done[&tensor] += part.rows;
+      }
+    }
+    for (const auto& [tensor, rows] : rows_done) {
+      pending.erase(tensor);
+      // A matrix of which some rows are never used, or that is multiplied in overlapping parts.
+      if (rows != RowsOf(*tensor)) {
+        ++encoded.outcome.unseen;
+        SHARD_CHECK(EncodeWhole(*tensor, encoded));
+        continue;
+      }
+      SHARD_CHECK(PutTensor(*tensor, encoded.tensors[tensor->name]));
+    }
+    return Ok();
+  }
+
+  // ---- The rest of a layer
+
+  // Runs both streams through the layer. Its experts are encoded on the way, or are `known`.
+  Status RunLayer(uint32_t layer, EncodedLayer& encoded, bool known) {
+    watch().Stop();
+    const LayerExpertTable& table = source_->table();
+    if (table.empty()) return RunDense();
+    for (const WindowBatch& batch : windows_.batches) {
+      SHARD_CHECK(CheckInterrupt());
+      SHARD_CHECK(RunEncodedToExperts(batch));
+      if (!known) SHARD_CHECK(RunWholeToExperts(batch));
+      stream_.resize(batch.tokens * spec_.width);
+      SHARD_CHECK(whole_->Read(batch.first, stream_));
+      watch().UseEncoded(false);
+      SHARD_CHECK(pass_[0].RunLayer(batch.windows, table, stream_));
+      SHARD_CHECK(whole_->Write(batch.first, stream_));
+      Advance(batch.tokens);
+    }
+    ExpertLayer experts{model_, watch(), input_.types, options_, *source_, rows_, held_out_, layer};
+    SHARD_CHECK(EncodeExperts(experts, known, encoded.outcome, encoded.tensors));
+    watch().UseEncoded(true);
+    std::vector<float> sums;
+    for (const WindowBatch& batch : windows_.batches) {
+      stream_.resize(batch.tokens * spec_.width);
+      sums.resize(batch.tokens * rows_.sums->width());
+      SHARD_CHECK(encoded_->Read(batch.first, stream_));
+      SHARD_CHECK(rows_.sums->Read(batch.first, sums));
+      if (apart_) {
+        SHARD_CHECK(pass_[0].AddExperts(batch.windows, sums, stream_));
+      } else {
+        for (size_t i = 0; i < stream_.size(); ++i) stream_[i] += spec_.ScaleOfExperts() * sums[i];
+      }
+      SHARD_CHECK(encoded_->Write(batch.first, stream_));
+      Advance(batch.tokens);
+    }
+    return Ok();
+  }
+
+  Status RunDense() {
+    for (const WindowBatch& batch : windows_.batches) {
+      SHARD_CHECK(CheckInterrupt());
+      for (RowStore* store : {&*encoded_, &*whole_}) {
+        stream_.resize(batch.tokens * spec_.width);
+        SHARD_CHECK(store->Read(batch.first, stream_));
+        watch().UseEncoded(store == &*encoded_);
+        SHARD_CHECK(pass_[0].RunLayer(batch.windows, {}, stream_));
+        SHARD_CHECK(store->Write(batch.first, stream_));
+      }
+      Advance(batch.tokens);
+    }
+    return Ok();
+  }
+
+  Status RunEncodedToExperts(const WindowBatch& batch) {
+    SHARD_CHECK(Probe(batch, *encoded_, true));
+    for (size_t i = 0; i < shared_.size(); ++i) stream_[i] += spec_.ScaleOfExperts() * shared_[i];
+    SHARD_CHECK(rows_.inputs->Write(batch.first, inputs_));
+    if (apart_) SHARD_CHECK(rows_.router->Write(batch.first, router_));
+    return encoded_->Write(batch.first, stream_);
+  }
+
+  Status RunWholeToExperts(const WindowBatch& batch) {
+    SHARD_CHECK(Probe(batch, *whole_, false));
+    return rows_.full->Write(batch.first, inputs_);
+  }
+
+  // ---- The output
+
+  Status EncodeOutput(EncodedLayer& encoded) {
+    const HostTensor* const output = model_.weights().FindTrunk("output.weight");
+    if (output == nullptr || !input_.types.contains(output->name)) return Ok();
+    const size_t columns = output->shape.back();
+    MomentSums fit(columns, true, options_.jobs), fold(columns, true, options_.jobs);
+    std::vector<float> own, full;
+    for (const WindowBatch& batch : windows_.batches) {
+      stream_.resize(batch.tokens * spec_.width);
+      own.resize(stream_.size());
+      full.resize(stream_.size());
+      SHARD_CHECK(encoded_->Read(batch.first, stream_));
+      SHARD_CHECK(pass_[0].NormOutputs(stream_, own));
+      SHARD_CHECK(whole_->Read(batch.first, stream_));
+      SHARD_CHECK(pass_[0].NormOutputs(stream_, full));
+      AddTokens(batch.first, columns, own, full, fit, fold);
+      Advance(batch.tokens);
+    }
+    const MatrixEncoder encoder({fit.Finish(), fold.Finish()}, {}, options_);
+    const std::vector<float> weights = Decoded(*output, 0, RowsOf(*output));
+    encoded.tensors[output->name] =
+        encoder.Encode({weights, columns, TypeOf(*output)}, encoded.outcome);
+    return Ok();
+  }
+
+  void Advance(uint64_t tokens) {
+    done_ += tokens;
+    if (progress_) progress_(done_, std::max(done_, text_.tokens * (4 * layers() + 1)));
+  }
+
+  const CalibrateInput& input_;
+  const CalibrateOptions& options_;
+  OnProgress progress_;
+  const DeviceModel& model_;
+  const ModelSpec& spec_;
+  bool apart_;
+  Calibration text_;
+  std::vector<bool> held_out_;  // by token
+  WindowBatches windows_;
+  std::optional<SourceLayers> source_;
+  std::vector<LayerPass> pass_;              // of the current layer
+  std::optional<RowStore> encoded_, whole_;  // the streams, [T, width]
+  ExpertRowsOfText rows_;
+  std::vector<float> stream_, inputs_, shared_, router_;
+  uint64_t done_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Calibrator>> Calibrator::Open(const CalibrateInput& input,
+                                                     const CalibrateOptions& options,
+                                                     OnProgress progress) {
+  if (input.model.spec().chunks.experts > 0)
+    return Error{Code::kUnsupported,
+                 Cat(input.model.weights().path, ": --calibrate: expected experts of their own, ",
+                     "found experts that share chunks (", input.model.spec().architecture, ")")};
+  auto run = std::make_unique<CalibrateRun>(input, options, std::move(progress));
+  SHARD_CHECK(run->Start());
+  return Result<std::unique_ptr<Calibrator>>(std::move(run));
+}
+
+}  // namespace moepack::runtime

@@ -1,0 +1,83 @@
+// Encodes a model layer by layer with error feedback on calibration text, so that the same types in
+// the same blocks are closer to the model. docs/calibration.md explains the method.
+//
+// Two streams run through each layer: that of the model, and that of the layers that are already
+// encoded. The inputs of a matrix come from the second one, and what its products should be from
+// the first one, so that a layer also corrects what earlier ones got wrong.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "libshard/base/progress.h"
+#include "libshard/base/result.h"
+#include "runtime-shim/calibrate/product_watch.h"
+#include "runtime-shim/refit/calibration.h"
+#include "runtime-shim/session/session.h"
+
+namespace moepack::runtime {
+
+// What determines the bytes, besides model, types and text.
+struct CalibrateOptions {
+  uint64_t tokens = 0;           // at most about this many per bucket; 0: all
+  uint32_t context = 512;        // of a window
+  uint32_t fold = 8;             // one in this many sessions or windows is held out
+  uint64_t least_tokens = 32;    // a matrix with fewer is encoded without feedback
+  double shrink = 1;             // of the moments of experts with few tokens
+  uint64_t memory = 4ull << 30;  // bytes, about; does not affect the values
+
+  std::string scratch = "";  // directory for what does not fit in memory
+  uint32_t jobs = 0;         // threads; 0: one per core
+};
+
+// By GGUF name: the types of the tensors to encode. Others are not touched.
+using TensorTypes = std::map<std::string, const quant::Format*, std::less<>>;
+
+struct CalibrateInput {
+  const Model& model;  // loaded on an ObservedExecutor with `watch`
+  ProductWatch& watch;
+  TensorTypes types;
+  std::span<const TokenSession> sessions;
+  std::optional<uint32_t> bos;
+};
+
+// What became of a layer, or of the output's matrix.
+struct CalibratedLayer {
+  uint32_t layer = 0;
+  uint64_t matrices = 0;  // that were encoded
+  uint64_t accepted = 0;  // with feedback, because that is better on held-out text
+  uint64_t few_tokens = 0, worse = 0, unseen = 0;  // the reasons of the others
+  // On held-out text, of all matrices: the part of the error of their products that depends on the
+  // encoding, without feedback and as encoded.
+  double error_plain = 0, error = 0;
+};
+
+// The encoded tensors of a layer by their GGUF names, whole and in the order of the GGUF's rows.
+struct EncodedLayer {
+  CalibratedLayer outcome;
+  std::map<std::string, std::vector<std::byte>, std::less<>> tensors;
+};
+
+class Calibrator {
+ public:
+  // Errors are those of CheckRefit's text and kUnsupported for models that cannot be calibrated.
+  static Result<std::unique_ptr<Calibrator>> Open(const CalibrateInput& input,
+                                                  const CalibrateOptions& options,
+                                                  OnProgress progress);
+  virtual ~Calibrator() = default;
+
+  virtual uint32_t layers() const = 0;
+  virtual const Calibration& text() const = 0;
+  // Encodes the next layer; `layers()` is the output's matrix, which may have no tensor.
+  virtual Result<EncodedLayer> Encode(uint32_t layer) = 0;
+  // Goes on with a layer that was encoded before.
+  virtual Status Replay(uint32_t layer, const EncodedLayer& encoded) = 0;
+};
+
+}  // namespace moepack::runtime

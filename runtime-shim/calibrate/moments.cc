@@ -1,0 +1,118 @@
+#include "runtime-shim/calibrate/moments.h"
+
+#include <algorithm>
+
+#include "libshard/base/parallel.h"
+#include "runtime-shim/calibrate/panels.h"
+
+namespace moepack::runtime {
+namespace {
+
+constexpr size_t kRowsHeld = 256;    // that are multiplied at once
+constexpr size_t kRowsOfSum = 2048;  // that are added up in floats
+constexpr size_t kRowsOfFlush = 64;
+
+size_t Padded(size_t columns) {
+  return (columns + kPanelColumns - 1) / kPanelColumns * kPanelColumns;
+}
+
+}  // namespace
+
+double InputMoments::trace() const {
+  double sum = 0;
+  for (size_t i = 0; i < columns; ++i) sum += own[i * columns + i];
+  return sum;
+}
+
+std::vector<float> InputMoments::diagonal() const {
+  std::vector<float> out(columns);
+  for (size_t i = 0; i < columns; ++i) out[i] = static_cast<float>(own[i * columns + i]);
+  return out;
+}
+
+void InputMoments::Add(const InputMoments& other, double factor) {
+  if (other.columns == 0) return;
+  columns = other.columns;
+  const auto add = [factor](const std::vector<double>& from, std::vector<double>& to) {
+    if (from.empty()) return;
+    to.resize(from.size());
+    for (size_t i = 0; i < from.size(); ++i) to[i] += factor * from[i];
+  };
+  add(other.own, own);
+  add(other.drift, drift);
+  tokens += other.tokens;
+}
+
+MomentSums::MomentSums(size_t columns, bool drift, size_t jobs)
+    : columns_(columns), padded_(Padded(columns)), jobs_(jobs), drift_(drift) {
+  sums_.columns = columns;
+  sums_.own.resize(columns * columns);
+  rows_.resize(kRowsHeld * padded_);
+  turned_.resize(padded_ * kRowsHeld);
+  own_.resize(padded_ * padded_);
+  if (!drift) return;
+  sums_.drift.resize(columns * columns);
+  drifts_.resize(padded_ * kRowsHeld);
+  drift_sums_.resize(padded_ * padded_);
+}
+
+void MomentSums::Add(std::span<const float> rows, std::span<const float> full) {
+  const size_t count = rows.size() / columns_;
+  for (size_t row = 0; row < count; ++row) {
+    const float* const from = rows.data() + row * columns_;
+    std::copy_n(from, columns_, rows_.data() + held_ * padded_);
+    for (size_t c = 0; c < columns_; ++c) turned_[c * kRowsHeld + held_] = from[c];
+    if (drift_) {
+      const float* const whole = full.data() + row * columns_;
+      for (size_t c = 0; c < columns_; ++c) drifts_[c * kRowsHeld + held_] = whole[c] - from[c];
+    }
+    if (++held_ == kRowsHeld) Multiply();
+  }
+  sums_.tokens += count;
+}
+
+void MomentSums::Multiply() {
+  if (held_ == 0) return;
+  ForPieces(padded_ / kPanelColumns, 1, jobs_, [&](size_t tile, size_t) {
+    const size_t first = tile * kPanelColumns;
+    const ConstPanel panel{rows_.data() + first, padded_};
+    const size_t at = tile * padded_ * kPanelColumns;
+    // The rest follows by symmetry.
+    AddPanelProducts({turned_.data(), kRowsHeld, first + kPanelColumns, held_}, panel,
+                     {own_.data() + at});
+    if (drift_)
+      AddPanelProducts({drifts_.data(), kRowsHeld, padded_, held_}, panel,
+                       {drift_sums_.data() + at});
+  });
+  unflushed_ += held_;
+  held_ = 0;
+  if (unflushed_ >= kRowsOfSum) Flush();
+}
+
+void MomentSums::Flush() {
+  unflushed_ = 0;
+  ForPieces(columns_, kRowsOfFlush, jobs_, [&](size_t begin, size_t end) {
+    for (size_t row = begin; row < end; ++row) {
+      for (size_t column = 0; column < columns_; ++column) {
+        const size_t tile = column / kPanelColumns;
+        const size_t at = (tile * padded_ + row) * kPanelColumns + column % kPanelColumns;
+        if (row <= column) sums_.own[row * columns_ + column] += own_[at];
+        if (drift_) sums_.drift[row * columns_ + column] += drift_sums_[at];
+      }
+    }
+  });
+  std::fill(own_.begin(), own_.end(), 0.0f);
+  std::fill(drift_sums_.begin(), drift_sums_.end(), 0.0f);
+}
+
+InputMoments MomentSums::Finish() {
+  Multiply();
+  Flush();
+  for (size_t row = 0; row < columns_; ++row) {
+    for (size_t column = 0; column < row; ++column)
+      sums_.own[row * columns_ + column] = sums_.own[column * columns_ + row];
+  }
+  return std::move(sums_);
+}
+
+}  // namespace moepack::runtime
