@@ -21,6 +21,8 @@ namespace {
 constexpr uint64_t kShareOfRows = 2;
 constexpr uint64_t kShareOfPass = 8;
 
+constexpr const char* kEmbedding = "token_embd.weight";
+
 class CalibrateRun final : public Calibrator {
  public:
   CalibrateRun(const CalibrateInput& input, const CalibrateOptions& options, OnProgress progress)
@@ -48,19 +50,17 @@ class CalibrateRun final : public Calibrator {
     if (options_.scratch.empty()) {
       SHARD_TRY(room.scratch, TemporaryDirectory());
     }
-    const uint32_t own = spec_.expert_width();
-    for (auto& [store, width] :
-         std::initializer_list<std::pair<std::optional<RowStore>*, uint32_t>>{
-             {&rows_.sums, own},
-             {&rows_.inputs, own},
-             {&rows_.full, own},
-             {&encoded_, spec_.width},
-             {&whole_, spec_.width}}) {
-      SHARD_TRY(RowStore made, RowStore::Make(text_.tokens, width, room));
-      store->emplace(std::move(made));
+    const uint32_t own = spec_.expert_width(), apart = apart_ ? spec_.width : 0;
+    const uint64_t tokens = text_.tokens;
+    // Rows that are read in random order come first, so that they are the first to be in memory.
+    for (ExpertStream* stream : {&own_, &full_}) {
+      SHARD_CHECK(MakeRows(tokens, own, room, stream->sums));
+      SHARD_CHECK(MakeRows(tokens, own, room, stream->inputs));
     }
-    SHARD_TRY(RowStore router, RowStore::Make(apart_ ? text_.tokens : 0, spec_.width, room));
-    rows_.router.emplace(std::move(router));
+    for (ExpertStream* stream : {&own_, &full_})
+      SHARD_CHECK(MakeRows(apart == 0 ? 0 : tokens, spec_.width, room, stream->router));
+    SHARD_CHECK(MakeRows(tokens, spec_.width, room, encoded_));
+    SHARD_CHECK(MakeRows(tokens, spec_.width, room, whole_));
     return Embed();
   }
 
@@ -70,6 +70,7 @@ class CalibrateRun final : public Calibrator {
   Result<EncodedLayer> Encode(uint32_t layer) override {
     EncodedLayer encoded;
     encoded.outcome.layer = layer;
+    if (layer == 0) SHARD_CHECK(EncodeEmbedding(encoded));
     SHARD_CHECK(OpenLayer(layer));
     if (layer == layers()) {
       SHARD_CHECK(EncodeOutput(encoded));
@@ -81,6 +82,7 @@ class CalibrateRun final : public Calibrator {
   }
 
   Status Replay(uint32_t layer, const EncodedLayer& encoded) override {
+    if (layer == 0) SHARD_CHECK(StartFromEmbedding(encoded));
     SHARD_CHECK(OpenLayer(layer));
     if (layer == layers()) return Ok();
     for (const HostTensor* tensor : TrunkTensorsOf(layer)) {
@@ -94,6 +96,13 @@ class CalibrateRun final : public Calibrator {
  private:
   ProductWatch& watch() const { return input_.watch; }
 
+  static Status MakeRows(uint64_t count, uint32_t width, RowRoom& room,
+                         std::optional<RowStore>& store) {
+    SHARD_TRY(RowStore made, RowStore::Make(count, width, room));
+    store.emplace(std::move(made));
+    return Ok();
+  }
+
   Status Embed() {
     SHARD_TRY(LayerPass pass, LayerPass::Open(model_, 0, windows_.room));
     std::vector<float> stream;
@@ -102,6 +111,47 @@ class CalibrateRun final : public Calibrator {
       SHARD_CHECK(pass.Embed(batch.windows, stream));
       SHARD_CHECK(encoded_->Write(batch.first, stream));
       SHARD_CHECK(whole_->Write(batch.first, stream));
+    }
+    return Ok();
+  }
+
+  // ---- The embedding
+
+  // The embedding has no inputs. All columns count alike: measured on random errors, their effect
+  // on the output is nearly the same for all, and ggml's own weights, which grow with the value,
+  // double the divergence that the embedding costs.
+  Status EncodeEmbedding(EncodedLayer& encoded) {
+    const HostTensor* const embedding = model_.weights().FindTrunk(kEmbedding);
+    if (embedding == nullptr || !input_.types.contains(kEmbedding)) return Ok();
+    const size_t columns = embedding->shape.back();
+    InputMoments alike;
+    alike.columns = columns;
+    alike.own.resize(columns * columns);
+    for (size_t i = 0; i < columns; ++i) alike.own[i * columns + i] = 1;
+    const std::optional<FeedbackFactor> factor = FeedbackFactor::Of(alike, 0, options_.jobs);
+    const std::vector<std::vector<float>> importances = {std::vector<float>(columns, 1), {}};
+    const std::vector<float> weights = Decoded(*embedding, 0, RowsOf(*embedding));
+    encoded.tensors[kEmbedding] = EncodeWithFeedback({weights, columns, TypeOf(*embedding)},
+                                                     *factor, importances, options_.jobs);
+    ++encoded.outcome.matrices;
+    ++encoded.outcome.accepted;
+    return StartFromEmbedding(encoded);
+  }
+
+  // Sets the encoded stream to the encoded embeddings.
+  Status StartFromEmbedding(const EncodedLayer& encoded) {
+    const auto found = encoded.tensors.find(kEmbedding);
+    if (found == encoded.tensors.end()) return Ok();
+    const quant::Format* const type = input_.types.find(kEmbedding)->second;
+    const uint64_t row_bytes = *type->BytesFor(spec_.width);
+    uint64_t token = 0;
+    std::vector<float> row(spec_.width);
+    for (const CalibrationWindow& window : text_.windows) {
+      for (const uint32_t id : window.tokens) {
+        type->decode(std::span(found->second).subspan(id * row_bytes, row_bytes), row);
+        for (float& value : row) value *= spec_.embedding_scale;
+        SHARD_CHECK(encoded_->Write(token++, row));
+      }
     }
     return Ok();
   }
@@ -280,34 +330,19 @@ class CalibrateRun final : public Calibrator {
   // Runs both streams through the layer. Its experts are encoded on the way, or are `known`.
   Status RunLayer(uint32_t layer, EncodedLayer& encoded, bool known) {
     watch().Stop();
-    const LayerExpertTable& table = source_->table();
-    if (table.empty()) return RunDense();
+    if (source_->table().empty()) return RunDense();
     for (const WindowBatch& batch : windows_.batches) {
       SHARD_CHECK(CheckInterrupt());
-      SHARD_CHECK(RunEncodedToExperts(batch));
-      if (!known) SHARD_CHECK(RunWholeToExperts(batch));
-      stream_.resize(batch.tokens * spec_.width);
-      SHARD_CHECK(whole_->Read(batch.first, stream_));
-      watch().UseEncoded(false);
-      SHARD_CHECK(pass_[0].RunLayer(batch.windows, table, stream_));
-      SHARD_CHECK(whole_->Write(batch.first, stream_));
+      SHARD_CHECK(RunToExperts(batch, /*encoded=*/true));
+      SHARD_CHECK(RunToExperts(batch, /*encoded=*/false));
       Advance(batch.tokens);
     }
-    ExpertLayer experts{model_, watch(), input_.types, options_, *source_, rows_, held_out_, layer};
+    const ExpertLayer experts{model_, watch(), input_.types, options_, *source_,
+                              own_,   full_,   held_out_,    layer};
     SHARD_CHECK(EncodeExperts(experts, known, encoded.outcome, encoded.tensors));
-    watch().UseEncoded(true);
-    std::vector<float> sums;
     for (const WindowBatch& batch : windows_.batches) {
-      stream_.resize(batch.tokens * spec_.width);
-      sums.resize(batch.tokens * rows_.sums->width());
-      SHARD_CHECK(encoded_->Read(batch.first, stream_));
-      SHARD_CHECK(rows_.sums->Read(batch.first, sums));
-      if (apart_) {
-        SHARD_CHECK(pass_[0].AddExperts(batch.windows, sums, stream_));
-      } else {
-        for (size_t i = 0; i < stream_.size(); ++i) stream_[i] += spec_.ScaleOfExperts() * sums[i];
-      }
-      SHARD_CHECK(encoded_->Write(batch.first, stream_));
+      SHARD_CHECK(AddExperts(batch, /*encoded=*/true));
+      SHARD_CHECK(AddExperts(batch, /*encoded=*/false));
       Advance(batch.tokens);
     }
     return Ok();
@@ -328,17 +363,30 @@ class CalibrateRun final : public Calibrator {
     return Ok();
   }
 
-  Status RunEncodedToExperts(const WindowBatch& batch) {
-    SHARD_CHECK(Probe(batch, *encoded_, true));
+  Status RunToExperts(const WindowBatch& batch, bool encoded) {
+    RowStore& store = encoded ? *encoded_ : *whole_;
+    ExpertStream& stream = encoded ? own_ : full_;
+    SHARD_CHECK(Probe(batch, store, encoded));
     for (size_t i = 0; i < shared_.size(); ++i) stream_[i] += spec_.ScaleOfExperts() * shared_[i];
-    SHARD_CHECK(rows_.inputs->Write(batch.first, inputs_));
-    if (apart_) SHARD_CHECK(rows_.router->Write(batch.first, router_));
-    return encoded_->Write(batch.first, stream_);
+    SHARD_CHECK(stream.inputs->Write(batch.first, inputs_));
+    if (apart_) SHARD_CHECK(stream.router->Write(batch.first, router_));
+    return store.Write(batch.first, stream_);
   }
 
-  Status RunWholeToExperts(const WindowBatch& batch) {
-    SHARD_CHECK(Probe(batch, *whole_, false));
-    return rows_.full->Write(batch.first, inputs_);
+  Status AddExperts(const WindowBatch& batch, bool encoded) {
+    RowStore& store = encoded ? *encoded_ : *whole_;
+    const RowStore& sums = encoded ? *own_.sums : *full_.sums;
+    stream_.resize(batch.tokens * spec_.width);
+    inputs_.resize(batch.tokens * sums.width());
+    SHARD_CHECK(store.Read(batch.first, stream_));
+    SHARD_CHECK(sums.Read(batch.first, inputs_));
+    watch().UseEncoded(encoded);
+    if (apart_) {
+      SHARD_CHECK(pass_[0].AddExperts(batch.windows, inputs_, stream_));
+    } else {
+      for (size_t i = 0; i < stream_.size(); ++i) stream_[i] += spec_.ScaleOfExperts() * inputs_[i];
+    }
+    return store.Write(batch.first, stream_);
   }
 
   // ---- The output
@@ -384,7 +432,7 @@ class CalibrateRun final : public Calibrator {
   std::optional<SourceLayers> source_;
   std::vector<LayerPass> pass_;              // of the current layer
   std::optional<RowStore> encoded_, whole_;  // the streams, [T, width]
-  ExpertRowsOfText rows_;
+  ExpertStream own_, full_;
   std::vector<float> stream_, inputs_, shared_, router_;
   uint64_t done_ = 0;
 };

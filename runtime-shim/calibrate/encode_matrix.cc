@@ -1,5 +1,7 @@
 #include "runtime-shim/calibrate/encode_matrix.h"
 
+#include <algorithm>
+
 #include "libshard/base/parallel.h"
 
 namespace moepack::runtime {
@@ -36,6 +38,18 @@ InputMoments Shrunk(InputMoments moments, const Shrinking& shrinking) {
   return moments;
 }
 
+// Some rows of a matrix that stand for all: every fourth tile of them.
+std::vector<float> SampleRows(const FeedbackMatrix& matrix) {
+  constexpr size_t kTile = kRowsEncoded, kEvery = 4;
+  std::vector<float> rows;
+  for (size_t first = 0; first < matrix.rows(); first += kEvery * kTile) {
+    const size_t count = std::min(kTile, matrix.rows() - first);
+    const auto some = matrix.weights.subspan(first * matrix.columns, count * matrix.columns);
+    rows.insert(rows.end(), some.begin(), some.end());
+  }
+  return rows;
+}
+
 }  // namespace
 
 std::vector<std::byte> EncodePlainly(const FeedbackMatrix& matrix,
@@ -55,41 +69,48 @@ std::vector<std::byte> EncodePlainly(const FeedbackMatrix& matrix,
 
 MatrixEncoder::MatrixEncoder(MomentPair moments, const Shrinking& shrinking,
                              const CalibrateOptions& options)
-    : moments_(std::move(moments)), options_(options) {
-  all_ = moments_.fit;
-  all_.Add(moments_.fold);
-  if (moments_.fit.tokens < options.least_tokens) return;
+    : options_(options) {
   const auto factor = [&](const InputMoments& of) {
     return FeedbackFactor::Of(Shrunk(of, shrinking), kFeedbackDamping, options.jobs);
   };
-  fit_ = factor(moments_.fit);
-  if (fit_) whole_ = factor(all_);
+  const bool enough = moments.fit.tokens >= options.least_tokens && moments.fold.tokens > 0;
+  if (enough) {
+    fit_importance_ = moments.fit.diagonal();
+    fit_ = factor(moments.fit);
+    errors_.emplace(moments.fold);
+  }
+  moments.fit.Add(moments.fold);
+  if (moments.fit.tokens > 0) importance_ = moments.fit.diagonal();
+  if (fit_) whole_ = factor(moments.fit);
 }
 
 std::vector<std::byte> MatrixEncoder::Encode(const FeedbackMatrix& matrix,
                                              CalibratedLayer& outcome) const {
   ++outcome.matrices;
-  const std::vector<float> diagonal = all_.tokens > 0 ? all_.diagonal() : std::vector<float>();
-  std::vector<std::byte> plain = EncodePlainly(matrix, diagonal, options_.jobs);
   if (!fit_ || !whole_) {
     ++outcome.few_tokens;
-    return plain;
+    return EncodePlainly(matrix, importance_, options_.jobs);
   }
-  const double plain_error = ProductError(matrix, plain, moments_.fold, options_.jobs);
-  outcome.error_plain += plain_error;
-  std::vector<std::vector<float>> importances = {moments_.fit.diagonal(), SpreadsOf(*fit_)};
-  const std::vector<std::byte> tried =
-      EncodeWithFeedback(matrix, *fit_, importances, options_.jobs);
-  const double error = ProductError(matrix, tried, moments_.fold, options_.jobs);
-  if (!(error < plain_error)) {
+  const std::vector<float> rows = SampleRows(matrix);
+  const FeedbackMatrix sample{rows, matrix.columns, matrix.format};
+  const double share =
+      static_cast<double>(matrix.weights.size()) / static_cast<double>(rows.size());
+  const double plain =
+      share * errors_->Of(sample, EncodePlainly(sample, importance_, options_.jobs), options_.jobs);
+  const std::vector<std::vector<float>> fit_importances = {fit_importance_, SpreadsOf(*fit_)};
+  const double error =
+      share * errors_->Of(sample, EncodeWithFeedback(sample, *fit_, fit_importances, options_.jobs),
+                          options_.jobs);
+  outcome.error_plain += plain;
+  if (!(error < plain)) {
     ++outcome.worse;
-    outcome.error += plain_error;
-    return plain;
+    outcome.error += plain;
+    return EncodePlainly(matrix, importance_, options_.jobs);
   }
   ++outcome.accepted;
   outcome.error += error;
   // The held-out part has served its purpose, and more tokens give better moments.
-  importances = {diagonal, SpreadsOf(*whole_)};
+  const std::vector<std::vector<float>> importances = {importance_, SpreadsOf(*whole_)};
   return EncodeWithFeedback(matrix, *whole_, importances, options_.jobs);
 }
 

@@ -31,10 +31,10 @@ class MatrixEncoder {
   std::vector<std::byte> Encode(const FeedbackMatrix& matrix, CalibratedLayer& outcome) const;
 
  private:
-  MomentPair moments_;
-  InputMoments all_;
   const CalibrateOptions& options_;
+  std::vector<float> importance_, fit_importance_;  // empty without tokens
   std::optional<FeedbackFactor> fit_, whole_;
+  std::optional<ProductErrors> errors_;  // on what is held out
 };
 
 // Blocks as an encoder makes them; `importance` may be empty.

@@ -356,18 +356,20 @@ std::vector<std::byte> EncodeWithFeedback(const FeedbackMatrix& matrix,
   return out;
 }
 
-double ProductError(const FeedbackMatrix& matrix, std::span<const std::byte> encoded,
-                    const InputMoments& moments, size_t jobs) {
-  const size_t n = matrix.columns, row_bytes = *matrix.format->BytesFor(n);
-  // Row j of the factors is column j of A, or of M.
-  std::vector<float> own(moments.own.begin(), moments.own.end()), drift;
-  if (!moments.drift.empty()) {
-    drift.resize(n * n);
-    for (size_t i = 0; i < n; ++i) {
-      for (size_t j = 0; j < n; ++j)
-        drift[j * n + i] = static_cast<float>(-2 * moments.drift[i * n + j]);
-    }
+ProductErrors::ProductErrors(const InputMoments& moments)
+    : columns_(moments.columns), own_(moments.own.begin(), moments.own.end()) {
+  if (moments.drift.empty()) return;
+  const size_t n = columns_;
+  drift_.resize(n * n);
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j < n; ++j)
+      drift_[j * n + i] = static_cast<float>(-2 * moments.drift[i * n + j]);
   }
+}
+
+double ProductErrors::Of(const FeedbackMatrix& matrix, std::span<const std::byte> encoded,
+                         size_t jobs) const {
+  const size_t n = columns_, row_bytes = *matrix.format->BytesFor(n);
   const size_t pieces = (matrix.rows() + kLane - 1) / kLane;
   std::vector<double> sums(pieces);
   ForPieces(matrix.rows(), kLane, jobs, [&](size_t first, size_t end) {
@@ -382,9 +384,9 @@ double ProductError(const FeedbackMatrix& matrix, std::span<const std::byte> enc
         errors.row(k)[c] = decoded[c * n + k] - weights.row(k)[c];
       }
     }
-    AddPanelProducts({own.data(), n, n, n}, std::as_const(errors).panel(), products.panel());
-    if (!drift.empty())
-      AddPanelProducts({drift.data(), n, n, n}, std::as_const(weights).panel(), products.panel());
+    AddPanelProducts({own_.data(), n, n, n}, std::as_const(errors).panel(), products.panel());
+    if (!drift_.empty())
+      AddPanelProducts({drift_.data(), n, n, n}, std::as_const(weights).panel(), products.panel());
     double sum = 0;
     for (size_t i = 0; i < errors.values.size(); ++i)
       sum += double{errors.values[i]} * products.values[i];

@@ -62,9 +62,17 @@ std::vector<std::byte> EncodeWithFeedback(const FeedbackMatrix& matrix,
                                           std::span<const std::vector<float>> importances,
                                           size_t jobs);
 
-// How far products with the encoded matrix are from the model's own on tokens with these moments:
-// sum over tokens of |W x_full - Q x|^2, less the part that does not depend on Q.
-double ProductError(const FeedbackMatrix& matrix, std::span<const std::byte> encoded,
-                    const InputMoments& moments, size_t jobs);
+// Measures encoded matrices on tokens with certain moments.
+class ProductErrors {
+ public:
+  explicit ProductErrors(const InputMoments& moments);
+  // How far products with the encoded matrix are from the model's own: sum over the tokens of |W
+  // x_full - Q x|^2, less the part that does not depend on Q.
+  double Of(const FeedbackMatrix& matrix, std::span<const std::byte> encoded, size_t jobs) const;
+
+ private:
+  size_t columns_;
+  std::vector<float> own_, drift_;  // row j of drift_ is -2 times column j of the drift
+};
 
 }  // namespace moepack::runtime

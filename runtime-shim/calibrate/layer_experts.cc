@@ -1,11 +1,12 @@
 #include "runtime-shim/calibrate/layer_experts.h"
 
 #include <algorithm>
-#include <array>
+#include <utility>
 
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 #include "runtime-shim/calibrate/encode_matrix.h"
+#include "runtime-shim/calibrate/panel_mlp.h"
 #include "runtime-shim/refit/node_layer.h"
 #include "runtime-shim/session/device_model.h"
 
@@ -40,13 +41,12 @@ class ExpertsRun {
 
   Status Run() {
     SHARD_CHECK(FindTensors());
-    layer_.watch.UseEncoded(true);
-    SHARD_CHECK(Route());
+    SHARD_TRY(own_tokens_, Route(layer_.own, /*encoded=*/true));
+    SHARD_TRY(full_tokens_, Route(layer_.full, /*encoded=*/false));
     if (!known_) SHARD_CHECK(MeasureLayer());
-    const std::vector<float> zeros(layer_.rows.sums->width(), 0);
-    for (uint64_t token = 0; token < layer_.rows.sums->count(); ++token)
-      SHARD_CHECK(layer_.rows.sums->Write(token, zeros));
-    for (uint32_t id = 0; id < tokens_.size(); ++id) {
+    SHARD_CHECK(ClearSums(*layer_.own.sums));
+    SHARD_CHECK(ClearSums(*layer_.full.sums));
+    for (uint32_t id = 0; id < own_tokens_.size(); ++id) {
       SHARD_CHECK(CheckInterrupt());
       SHARD_CHECK(RunExpert(id));
     }
@@ -73,20 +73,20 @@ class ExpertsRun {
     return Ok();
   }
 
-  // The tokens of each expert in the encoded model.
-  Status Route() {
+  // The tokens of each expert.
+  Result<std::vector<ExpertTokens>> Route(const ExpertStream& stream, bool encoded) {
+    layer_.watch.UseEncoded(encoded);
     const LayerWeights& weights = layer_.model.trunk().layers[layer_.layer];
     NodeLayer node;
     node.routing = spec_.layer[layer_.layer].router;
     const LayerExpertTable& table = layer_.source.table();
-    tokens_.resize(table.size());
+    std::vector<ExpertTokens> tokens(table.size());
     for (uint32_t id = 0; id < table.size(); ++id) {
       node.experts.expert_ids.push_back(id);
       node.scales.push_back(table[id]->output_scale);
     }
     node.experts.selection_bias = weights.selection_bias;
-    const RowStore& rows =
-        layer_.rows.router->count() > 0 ? *layer_.rows.router : *layer_.rows.inputs;
+    const RowStore& rows = stream.router->count() > 0 ? *stream.router : *stream.inputs;
     std::vector<float> inputs, logits;
     for (uint64_t first = 0; first < rows.count(); first += kTokensOfBlock) {
       const size_t count = std::min<uint64_t>(kTokensOfBlock, rows.count() - first);
@@ -94,20 +94,29 @@ class ExpertsRun {
       logits.resize(count * table.size());
       SHARD_CHECK(rows.Read(first, inputs));
       SHARD_CHECK(products_.Project(weights.router, inputs, logits));
-      SHARD_TRY(const Routes routes, ChooseExperts(node, logits, products_.jobs()));
+      SHARD_TRY(const Routes routes, ChooseExperts(node, logits, jobs()));
       for (size_t i = 0; i < routes.places.size(); ++i) {
-        ExpertTokens& expert = tokens_[routes.places[i]];
+        ExpertTokens& expert = tokens[routes.places[i]];
         expert.tokens.push_back(static_cast<uint32_t>(first + i / routes.top_k));
         expert.gates.push_back(routes.gates[i]);
       }
+    }
+    return tokens;
+  }
+
+  static Status ClearSums(RowStore& sums) {
+    const std::vector<float> zeros(kTokensOfBlock * sums.width(), 0);
+    for (uint64_t first = 0; first < sums.count(); first += kTokensOfBlock) {
+      const uint64_t count = std::min<uint64_t>(kTokensOfBlock, sums.count() - first);
+      SHARD_CHECK(sums.Write(first, std::span(zeros).first(count * sums.width())));
     }
     return Ok();
   }
 
   // The moments of the layer's input, towards which those of experts with few tokens are shrunk.
   Status MeasureLayer() {
-    const RowStore &inputs = *layer_.rows.inputs, &full = *layer_.rows.full;
-    MomentSums sums(inputs.width(), true, products_.jobs());
+    const RowStore &inputs = *layer_.own.inputs, &full = *layer_.full.inputs;
+    MomentSums sums(inputs.width(), true, jobs());
     std::vector<float> own, whole;
     for (uint64_t first = 0; first < inputs.count(); first += kTokensOfBlock) {
       const size_t count = std::min<uint64_t>(kTokensOfBlock, inputs.count() - first);
@@ -121,95 +130,157 @@ class ExpertsRun {
     return Ok();
   }
 
-  // An expert's tokens that are learned from, or held out.
-  ExpertTokens Some(const ExpertTokens& all, bool held_out) const {
-    ExpertTokens some;
-    for (size_t i = 0; i < all.tokens.size(); ++i) {
-      if (layer_.held_out[all.tokens[i]] != held_out) continue;
-      some.tokens.push_back(all.tokens[i]);
-      some.gates.push_back(all.gates[i]);
-    }
-    return some;
-  }
-
-  // Calls work(tokens, gates, x, x_full) for blocks of tokens.
-  template <class Work>
-  Status ForBlocks(const ExpertTokens& tokens, bool full, const Work& work) {
-    const size_t width = layer_.rows.inputs->width();
-    for (size_t first = 0; first < tokens.tokens.size(); first += kTokensOfBlock) {
-      const size_t count = std::min(kTokensOfBlock, tokens.tokens.size() - first);
-      const auto some = std::span(tokens.tokens).subspan(first, count);
-      x_.resize(count * width);
-      SHARD_CHECK(layer_.rows.inputs->Gather(some, x_, products_.jobs()));
-      full_.resize(full ? x_.size() : 0);
-      if (full) SHARD_CHECK(layer_.rows.full->Gather(some, full_, products_.jobs()));
-      SHARD_CHECK(work(some, std::span(tokens.gates).subspan(first, count)));
-    }
-    return Ok();
-  }
+  size_t jobs() const { return products_.jobs(); }
 
   static void ScaleRows(std::span<const float> gates, std::span<float> rows) {
+    if (gates.empty()) return;
     const size_t width = rows.size() / gates.size();
     for (size_t i = 0; i < gates.size(); ++i) {
       for (float& value : rows.subspan(i * width, width)) value *= gates[i];
     }
   }
 
+  // Calls work(first, gates) for blocks of tokens, whose inputs are in x_ and, with `full`, full_.
+  template <class Work>
+  Status ForBlocks(const RowStore& inputs, const RowStore* full, const ExpertTokens& tokens,
+                   const Work& work) {
+    for (size_t first = 0; first < tokens.tokens.size(); first += kTokensOfBlock) {
+      const size_t count = std::min(kTokensOfBlock, tokens.tokens.size() - first);
+      const auto some = std::span(tokens.tokens).subspan(first, count);
+      x_.resize(count * inputs.width());
+      SHARD_CHECK(inputs.Gather(some, x_, jobs()));
+      if (full != nullptr) {
+        full_.resize(x_.size());
+        SHARD_CHECK(full->Gather(some, full_, jobs()));
+      }
+      work(first, std::span(tokens.gates).subspan(first, count));
+    }
+    return Ok();
+  }
+
+  // Sums of the moments of rows that are learned from, and that are held out.
+  struct PairSums {
+    PairSums(size_t columns, size_t jobs) : fit(columns, true, jobs), fold(columns, true, jobs) {}
+    MomentPair Finish() { return {fit.Finish(), fold.Finish()}; }
+    MomentSums fit, fold;
+  };
+
+  // Adds rows of an expert's tokens from `first` on.
+  void AddRows(const ExpertTokens& tokens, size_t first, std::span<const float> rows,
+               std::span<const float> full, size_t columns, PairSums& sums) const {
+    const size_t count = rows.size() / columns;
+    for (size_t begin = 0; begin < count;) {
+      const bool held_out = layer_.held_out[tokens.tokens[first + begin]];
+      size_t end = begin + 1;
+      while (end < count && layer_.held_out[tokens.tokens[first + end]] == held_out) ++end;
+      const size_t at = begin * columns, size = (end - begin) * columns;
+      (held_out ? sums.fold : sums.fit).Add(rows.subspan(at, size), full.subspan(at, size));
+      begin = end;
+    }
+  }
+
   // The moments of the inputs of gate and up. The error of an output counts as much as its gate.
-  Result<InputMoments> InputsOf(const ExpertTokens& tokens) {
-    MomentSums sums(layer_.rows.inputs->width(), true, products_.jobs());
-    const Status done = ForBlocks(tokens, true, [&](auto, std::span<const float> gates) -> Status {
-      ScaleRows(gates, x_);
-      ScaleRows(gates, full_);
-      sums.Add(x_, full_);
-      return Ok();
-    });
+  Result<MomentPair> InputsOf(const ExpertTokens& tokens) {
+    const RowStore& inputs = *layer_.own.inputs;
+    PairSums sums(inputs.width(), jobs());
+    const Status done = ForBlocks(inputs, &*layer_.full.inputs, tokens,
+                                  [&](size_t first, std::span<const float> gates) {
+                                    ScaleRows(gates, x_);
+                                    ScaleRows(gates, full_);
+                                    AddRows(tokens, first, x_, full_, inputs.width(), sums);
+                                  });
     SHARD_CHECK(done);
     return sums.Finish();
   }
 
-  // The moments of the inputs of down, which include the gates.
-  Result<InputMoments> ActivationsOf(const ExpertTokens& tokens, const MlpWeights& source,
-                                     const MlpWeights& encoded) {
-    const size_t inner = source.inner();
-    MomentSums sums(inner, true, products_.jobs());
-    std::vector<float> own, full;
-    const Status done = ForBlocks(tokens, true, [&](auto, std::span<const float> gates) -> Status {
-      own.resize(gates.size() * inner);
-      full.resize(own.size());
-      SHARD_CHECK(products_.Activations(encoded, form_, x_, gates, own));
-      SHARD_CHECK(products_.Activations(source, form_, full_, gates, full));
-      sums.Add(own, full);
-      return Ok();
-    });
+  // The inputs of down without gates, [tokens, F].
+  Result<std::vector<float>> Activations(const ExpertStream& stream, const HostMlp& mlp,
+                                         const ExpertTokens& tokens) {
+    const size_t inner = mlp.first().rows;
+    std::vector<float> all(tokens.tokens.size() * inner), some;
+    const Status done =
+        ForBlocks(*stream.inputs, nullptr, tokens, [&](size_t first, std::span<const float> gates) {
+          HostActivations(mlp, form_, x_, gates, jobs(), some);
+          std::copy(some.begin(), some.end(), all.begin() + static_cast<ptrdiff_t>(first * inner));
+        });
     SHARD_CHECK(done);
-    return sums.Finish();
+    return all;
+  }
+
+  // The same of the model itself for the tokens of the encoded model. Most of them are among
+  // `known`, whose activations are `of_known`.
+  Result<std::vector<float>> FullActivations(const HostMlp& mlp, const ExpertTokens& tokens,
+                                             const ExpertTokens& known,
+                                             std::span<const float> of_known) {
+    // Where gates multiply inputs, they are not those of the model itself.
+    if (form_.weigh_inputs) return Activations(layer_.full, mlp, tokens);
+    const size_t inner = mlp.first().rows;
+    std::vector<float> all(tokens.tokens.size() * inner);
+    ExpertTokens others;
+    std::vector<size_t> places;
+    size_t next = 0;
+    for (size_t i = 0; i < tokens.tokens.size(); ++i) {
+      while (next < known.tokens.size() && known.tokens[next] < tokens.tokens[i]) ++next;
+      if (next < known.tokens.size() && known.tokens[next] == tokens.tokens[i]) {
+        const auto row = of_known.subspan(next * inner, inner);
+        std::copy(row.begin(), row.end(), all.begin() + static_cast<ptrdiff_t>(i * inner));
+        continue;
+      }
+      others.tokens.push_back(tokens.tokens[i]);
+      others.gates.push_back(tokens.gates[i]);
+      places.push_back(i);
+    }
+    SHARD_TRY(const std::vector<float> rest, Activations(layer_.full, mlp, others));
+    for (size_t i = 0; i < places.size(); ++i)
+      std::copy_n(rest.begin() + static_cast<ptrdiff_t>(i * inner), inner,
+                  all.begin() + static_cast<ptrdiff_t>(places[i] * inner));
+    return all;
   }
 
   Status RunExpert(uint32_t id) {
-    const MlpWeights& source = *layer_.source.table()[id];
-    MlpWeights encoded = source;
-    slabs_.clear();
-    const ExpertTokens &all = tokens_[id], fit = Some(all, false), fold = Some(all, true);
+    const ExpertTokens &own = own_tokens_[id], &full = full_tokens_[id];
+    const HostMlp source = SourceOf(id);
+    HostMlp encoded = source;
     if (!known_) {
-      SHARD_TRY(InputMoments of_fit, InputsOf(fit));
-      SHARD_TRY(InputMoments of_fold, InputsOf(fold));
-      const MatrixEncoder encoder({std::move(of_fit), std::move(of_fold)},
-                                  {layer_.options.shrink, &layer_moments_}, layer_.options);
+      SHARD_TRY(MomentPair moments, InputsOf(own));
+      const MatrixEncoder encoder(std::move(moments), {layer_.options.shrink, &layer_moments_},
+                                  layer_.options);
       EncodeMatrices(id, /*down=*/false, encoder);
     }
-    SHARD_CHECK(Replace(id, encoded));
+    Replace(id, /*down=*/false, encoded);
+    SHARD_TRY(const std::vector<float> of_full, Activations(layer_.full, source, full));
+    SHARD_TRY(const std::vector<float> of_own, Activations(layer_.own, encoded, own));
     if (!known_) {
-      SHARD_TRY(InputMoments of_fit, ActivationsOf(fit, source, encoded));
-      SHARD_TRY(InputMoments of_fold, ActivationsOf(fold, source, encoded));
-      const MatrixEncoder encoder({std::move(of_fit), std::move(of_fold)},
-                                  {layer_.options.shrink, nullptr}, layer_.options);
+      SHARD_TRY(std::vector<float> target, FullActivations(source, own, full, of_full));
+      std::vector<float> inputs = of_own;
+      if (!form_.weigh_inputs) {
+        ScaleRows(own.gates, inputs);
+        ScaleRows(own.gates, target);
+      }
+      PairSums sums(source.down.columns, jobs());
+      AddRows(own, 0, inputs, target, source.down.columns, sums);
+      const MatrixEncoder encoder(sums.Finish(), {layer_.options.shrink, nullptr}, layer_.options);
       EncodeMatrices(id, /*down=*/true, encoder);
-      encoded = source;
-      SHARD_CHECK(Replace(id, encoded));
     }
-    return AddOutputs(all, encoded);
+    Replace(id, /*down=*/true, encoded);
+    SHARD_CHECK(AddOutputs(source, full, of_full, *layer_.full.sums));
+    return AddOutputs(encoded, own, of_own, *layer_.own.sums);
   }
+
+  Status AddOutputs(const HostMlp& mlp, const ExpertTokens& tokens,
+                    std::span<const float> activations, RowStore& sums) {
+    const size_t inner = mlp.down.columns;
+    std::vector<float> out;
+    for (size_t first = 0; first < tokens.tokens.size(); first += kTokensOfBlock) {
+      const size_t count = std::min(kTokensOfBlock, tokens.tokens.size() - first);
+      HostOutputs(mlp, activations.subspan(first * inner, count * inner), jobs(), out);
+      if (!form_.weigh_inputs) ScaleRows(std::span(tokens.gates).subspan(first, count), out);
+      SHARD_CHECK(sums.ScatterAdd(std::span(tokens.tokens).subspan(first, count), out, jobs()));
+    }
+    return Ok();
+  }
+
+  // ---- The matrices of an expert
 
   std::span<std::byte> SlabOf(const ExpertTensor& expert, uint32_t id) {
     std::vector<std::byte>& whole = tensors_.find(expert.tensor->name)->second;
@@ -230,34 +301,49 @@ class ExpertsRun {
     }
   }
 
-  // Puts the encoded matrices in the place of the source's.
-  Status Replace(uint32_t id, MlpWeights& mlp) {
-    slabs_.clear();
-    for (const ExpertTensor& expert : experts_) {
-      SHARD_TRY(BufferPtr buffer, layer_.model.executor().Load(SlabOf(expert, id)));
-      const std::byte* const first = expert.tensor->bytes.data();
-      const uint64_t row_bytes = *expert.tensor->format->BytesFor(expert.columns);
-      for (Linear* linear : {&mlp.gate, &mlp.up, &mlp.down}) {
-        Matrix& matrix = linear->weight;
-        if (!matrix || layer_.watch.LoadedFrom(*matrix.buffer) != first) continue;
-        const uint64_t row = matrix.offset / row_bytes - id * expert.rows;
-        matrix = {buffer.get(), row * *expert.type->BytesFor(expert.columns), expert.type,
-                  matrix.rows, matrix.columns};
-      }
-      slabs_.push_back(std::move(buffer));
-    }
-    return Ok();
+  // The bytes that a matrix on the executor was loaded from.
+  const std::byte* BytesOf(const Matrix& matrix) const {
+    return layer_.watch.LoadedFrom(*matrix.buffer) + matrix.offset;
   }
 
-  Status AddOutputs(const ExpertTokens& tokens, const MlpWeights& encoded) {
-    std::vector<float> out;
-    return ForBlocks(tokens, false, [&](auto some, std::span<const float> gates) -> Status {
-      out.resize(gates.size() * encoded.down.weight.rows);
-      if (form_.weigh_inputs) ScaleRows(gates, x_);
-      SHARD_CHECK(products_.Output(encoded, {form_.activation, false}, x_, out));
-      if (!form_.weigh_inputs) ScaleRows(gates, out);
-      return layer_.rows.sums->ScatterAdd(some, out, products_.jobs());
-    });
+  HostLinear HostOf(const Linear& linear) const {
+    HostLinear host;
+    if (!linear.weight) return host;
+    host.rows = linear.weight.rows;
+    host.columns = linear.weight.columns;
+    host.weights.resize(host.rows * host.columns);
+    linear.weight.format->decode({BytesOf(linear.weight), host.rows * linear.weight.row_bytes()},
+                                 host.weights);
+    if (!linear.bias) return host;
+    host.bias.resize(host.rows);
+    linear.bias.format->decode({BytesOf(linear.bias), linear.bias.row_bytes()}, host.bias);
+    return host;
+  }
+
+  HostMlp SourceOf(uint32_t id) const {
+    const MlpWeights& mlp = *layer_.source.table()[id];
+    return {HostOf(mlp.gate), HostOf(mlp.up), HostOf(mlp.down)};
+  }
+
+  // Puts the encoded values in the place of the source's.
+  void Replace(uint32_t id, bool down, HostMlp& mlp) {
+    const MlpWeights& source = *layer_.source.table()[id];
+    for (const ExpertTensor& expert : experts_) {
+      if (expert.down != down) continue;
+      const uint64_t stored = *expert.tensor->format->BytesFor(expert.columns);
+      const uint64_t row_bytes = *expert.type->BytesFor(expert.columns);
+      for (const auto& [linear, host] :
+           {std::pair(&source.gate, &mlp.gate), std::pair(&source.up, &mlp.up),
+            std::pair(&source.down, &mlp.down)}) {
+        if (!linear->weight) continue;
+        const auto offset =
+            static_cast<uint64_t>(BytesOf(linear->weight) - expert.tensor->bytes.data());
+        if (offset >= expert.tensor->bytes.size()) continue;
+        const uint64_t row = offset / stored - id * expert.rows;
+        expert.type->decode(SlabOf(expert, id).subspan(row * row_bytes, host->rows * row_bytes),
+                            host->weights);
+      }
+    }
   }
 
   const ExpertLayer& layer_;
@@ -268,10 +354,9 @@ class ExpertsRun {
   Products products_;
   ExpertForm form_;
   std::vector<ExpertTensor> experts_;
-  std::vector<ExpertTokens> tokens_;  // by expert
+  std::vector<ExpertTokens> own_tokens_, full_tokens_;  // by expert
   InputMoments layer_moments_;
-  std::vector<BufferPtr> slabs_;  // of the current expert
-  std::vector<float> x_, full_;   // of the current block
+  std::vector<float> x_, full_;  // of the current block
 };
 
 }  // namespace

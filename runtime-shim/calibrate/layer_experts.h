@@ -14,12 +14,11 @@
 
 namespace moepack::runtime {
 
-// Row t is token t of the text.
-struct ExpertRowsOfText {
-  std::optional<RowStore> inputs;  // of the experts in the encoded model
-  std::optional<RowStore> full;    // of the experts in the model itself
-  std::optional<RowStore> router;  // of the encoded model's router, if they are others
-  std::optional<RowStore> sums;    // what the encoded experts produce together
+// What a stream brings to the experts, and what they add to it. Row t is token t of the text.
+struct ExpertStream {
+  std::optional<RowStore> inputs;  // of the experts
+  std::optional<RowStore> router;  // inputs of the router, if they are others; otherwise no rows
+  std::optional<RowStore> sums;    // what the experts produce together
 };
 
 // Borrows everything.
@@ -28,8 +27,9 @@ struct ExpertLayer {
   ProductWatch& watch;
   const TensorTypes& types;
   const CalibrateOptions& options;
-  const SourceLayers& source;  // at the layer
-  ExpertRowsOfText& rows;
+  const SourceLayers& source;         // at the layer
+  ExpertStream& own;                  // of the encoded model
+  ExpertStream& full;                 // of the model itself
   const std::vector<bool>& held_out;  // by token
   uint32_t layer = 0;
 };
@@ -37,7 +37,7 @@ struct ExpertLayer {
 using EncodedTensors = std::map<std::string, std::vector<std::byte>, std::less<>>;
 
 // Encodes the experts into `tensors`, or takes them from there if they are `known`, and sets the
-// sums.
+// sums of both streams.
 Status EncodeExperts(const ExpertLayer& layer, bool known, CalibratedLayer& outcome,
                      EncodedTensors& tensors);
 

@@ -49,9 +49,16 @@ HWY_INLINE void AddRows(const PanelFactors& factors, size_t row, const ConstPane
 }
 
 void AddPanelProductsLanes(const PanelFactors& factors, const ConstPanel& panel, const Panel& out) {
-  size_t row = 0;
-  for (; row + kRows <= factors.count; row += kRows) AddRows<kRows>(factors, row, panel, out);
-  for (; row < factors.count; ++row) AddRows<1>(factors, row, panel, out);
+  // A part of the panel that stays in the first cache while all rows use it.
+  constexpr size_t kDepth = 256;
+  for (size_t first = 0; first < factors.depth; first += kDepth) {
+    const PanelFactors some{factors.first + first, factors.stride, factors.count,
+                            HWY_MIN(kDepth, factors.depth - first)};
+    const ConstPanel part{panel.row(first), panel.stride};
+    size_t row = 0;
+    for (; row + kRows <= factors.count; row += kRows) AddRows<kRows>(some, row, part, out);
+    for (; row < factors.count; ++row) AddRows<1>(some, row, part, out);
+  }
 }
 
 }  // namespace HWY_NAMESPACE

@@ -30,12 +30,17 @@ MatrixPart ProductWatch::Find(const Matrix& weights) const {
 }
 
 void ProductWatch::FindGroups() {
+  Stop();
   groups_.clear();
   mode_ = Mode::kFind;
 }
 
 void ProductWatch::CollectRows() {
-  for (InputGroup& group : groups_) group.rows.clear();
+  Stop();
+  for (InputGroup& group : groups_) {
+    group.rows.clear();
+    group.missing = group.calls;
+  }
   mode_ = Mode::kCollect;
 }
 
@@ -47,15 +52,10 @@ bool ProductWatch::Wants(const Matrix& weights) const {
 
 void ProductWatch::Multiplied(const Matrix& weights, std::span<const float> inputs) {
   const MatrixPart part = Find(weights);
-  if (mode_ == Mode::kCollect) {
-    for (InputGroup& group : groups_) {
-      if (SamePlace(group.parts.front(), part))
-        group.rows.insert(group.rows.end(), inputs.begin(), inputs.end());
-    }
-    return;
-  }
+  if (mode_ == Mode::kCollect) return CollectFrom(part, inputs);
   const bool first = groups_.empty() || groups_.front().parts.front().tensor == part.tensor;
   for (InputGroup& group : groups_) {
+    group.calls += SamePlace(group.parts.front(), part);
     for (const MatrixPart& known : group.parts) {
       if (SamePlace(known, part)) return;
     }
@@ -66,8 +66,20 @@ void ProductWatch::Multiplied(const Matrix& weights, std::span<const float> inpu
   if (same != groups_.end()) {
     same->parts.push_back(part);
   } else if (first) {
-    groups_.push_back({{part}, {inputs.begin(), inputs.end()}, {}});
+    groups_.push_back({{part}, {inputs.begin(), inputs.end()}, {}, 1, 0});
   }
+}
+
+void ProductWatch::CollectFrom(const MatrixPart& part, std::span<const float> inputs) {
+  bool all = true;
+  for (InputGroup& group : groups_) {
+    if (SamePlace(group.parts.front(), part)) {
+      group.rows.insert(group.rows.end(), inputs.begin(), inputs.end());
+      group.missing -= group.missing > 0;
+    }
+    all = all && group.missing == 0;
+  }
+  skips_ = all;
 }
 
 Status ProductWatch::Put(const HostTensor& tensor, const quant::Format* format,

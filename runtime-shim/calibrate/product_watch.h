@@ -28,6 +28,8 @@ struct InputGroup {
   std::vector<MatrixPart> parts;
   std::vector<float> first;  // the inputs by which its members were found
   std::vector<float> rows;   // the inputs of the last pass, [rows, columns]
+  uint32_t calls = 0;        // products with the first matrix in the pass that found it
+  uint32_t missing = 0;      // of these, in the pass that collects
 };
 
 // Observes an ObservedExecutor that a model is loaded on.
@@ -43,9 +45,13 @@ class ProductWatch final : public ProductObserver {
   // pending matrices with the same inputs as one of them: none of these depends on another pending
   // one.
   void FindGroups();
-  // The following passes put the inputs of each group's matrices into its rows.
+  // The next pass puts the inputs of each group's matrices into its rows, and leaves out what comes
+  // after them.
   void CollectRows();
-  void Stop() { mode_ = Mode::kOff; }
+  void Stop() {
+    mode_ = Mode::kOff;
+    skips_ = false;
+  }
   std::vector<InputGroup>& groups() { return groups_; }
 
   // Has an encoded tensor, whose bytes `executor` may borrow until Forget.
@@ -68,8 +74,11 @@ class ProductWatch final : public ProductObserver {
   bool Wants(const Matrix& weights) const override;
   void Multiplied(const Matrix& weights, std::span<const float> inputs) override;
   Matrix InsteadOf(const Matrix& weights) const override;
+  bool Skips() const override { return skips_; }
 
  private:
+  void CollectFrom(const MatrixPart& part, std::span<const float> inputs);
+
   enum class Mode : uint8_t { kOff, kFind, kCollect };
   struct Encoded {
     BufferPtr buffer;
@@ -83,7 +92,7 @@ class ProductWatch final : public ProductObserver {
   Mode mode_ = Mode::kOff;
   std::vector<InputGroup> groups_;
   std::map<const HostTensor*, Encoded> encoded_;
-  bool use_ = false;
+  bool use_ = false, skips_ = false;
 };
 
 }  // namespace moepack::runtime

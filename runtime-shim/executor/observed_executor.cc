@@ -33,6 +33,7 @@ Status ObservedExecutor::MixExperts(const ExpertBatch& batch, OutputSizes* sizes
 }
 
 void ObservedExecutor::MatMul(const Matrix& weights, const Rows& x, const Rows& y) {
+  if (observer_.Skips()) return;
   if (seen_ && observer_.Wants(weights)) {
     inputs_.resize(x.values());
     seen_ = executor_->Read(x, inputs_);

@@ -22,6 +22,8 @@ class ProductObserver {
   virtual void Multiplied(const Matrix& weights, std::span<const float> inputs) = 0;
   // The matrix to multiply with instead: the same weights in another type.
   virtual Matrix InsteadOf(const Matrix& weights) const { return weights; }
+  // Whether operations may be left out because nobody needs the rest of the pass.
+  virtual bool Skips() const { return false; }
 };
 
 // Gives the same bits as the executor that it wraps. MixExperts is composed of other operations
@@ -48,8 +50,10 @@ class ObservedExecutor final : public Executor {
   Status Finish() override;
 
   void MatMul(const Matrix& weights, const Rows& x, const Rows& y) override;
-#define SHARD_FORWARD(name, parameters, names) \
-  void name parameters override { executor_->name names; }
+#define SHARD_FORWARD(name, parameters, names)     \
+  void name parameters override {                  \
+    if (!observer_.Skips()) executor_->name names; \
+  }
   SHARD_OPERATIONS(SHARD_FORWARD)
 #undef SHARD_FORWARD
   Status MixExperts(const ExpertBatch& batch, OutputSizes* sizes) override;
