@@ -38,9 +38,9 @@ InputMoments Shrunk(InputMoments moments, const Shrinking& shrinking) {
   return moments;
 }
 
-// Some rows of a matrix that stand for all: every fourth tile of them.
+// Some rows of a matrix that stand for all: every eighth tile of them.
 std::vector<float> SampleRows(const FeedbackMatrix& matrix) {
-  constexpr size_t kTile = kRowsEncoded, kEvery = 4;
+  constexpr size_t kTile = kRowsEncoded, kEvery = 8;
   std::vector<float> rows;
   for (size_t first = 0; first < matrix.rows(); first += kEvery * kTile) {
     const size_t count = std::min(kTile, matrix.rows() - first);

@@ -297,6 +297,25 @@ class TileEncoder {
 
 }  // namespace
 
+namespace {
+
+// Calls work(row, column) for all of a square, small square by small square: transposed access to
+// one would miss the cache at every step.
+template <class Work>
+void ForSquares(size_t n, size_t jobs, const Work& work) {
+  constexpr size_t kSide = 32;
+  ForPieces(n, kSide, jobs, [&](size_t top, size_t end) {
+    for (size_t left = 0; left < n; left += kSide) {
+      const size_t right = std::min(left + kSide, n);
+      for (size_t row = top; row < end; ++row) {
+        for (size_t column = left; column < right; ++column) work(row, column);
+      }
+    }
+  });
+}
+
+}  // namespace
+
 std::optional<FeedbackFactor> FeedbackFactor::Of(const InputMoments& moments, double damping,
                                                  size_t jobs) {
   const size_t n = moments.columns;
@@ -320,22 +339,21 @@ std::optional<FeedbackFactor> FeedbackFactor::Of(const InputMoments& moments, do
   made.upper_.resize(n * n);
   made.lower_.resize(n * n);
   for (size_t k = 0; k < n; ++k) {
-    const double* const row = matrix.data() + (n - 1 - k) * n;
-    const double root = row[n - 1 - k];
+    const double root = matrix[(n - 1 - k) * n + n - 1 - k];
     made.spreads_[k] = static_cast<float>(root * root);
-    for (size_t j = 0; j <= k; ++j) {
-      const auto value = static_cast<float>(row[n - 1 - j] / root);
-      made.upper_[j * n + k] = value;
-      made.lower_[k * n + j] = value;
-    }
   }
+  ForSquares(n, jobs, [&](size_t k, size_t j) {
+    if (j > k) return;
+    const double* const row = matrix.data() + (n - 1 - k) * n;
+    const auto value = static_cast<float>(row[n - 1 - j] / row[n - 1 - k]);
+    made.upper_[j * n + k] = value;
+    made.lower_[k * n + j] = value;
+  });
   if (moments.drift.empty()) return made;
   made.drift_.resize(n * n);
-  for (size_t k = 0; k < n; ++k) {
-    for (size_t i = 0; i < n; ++i)
-      made.drift_[k * n + i] =
-          static_cast<float>(moments.drift[made.order_[i] * n + made.order_[k]]);
-  }
+  ForSquares(n, jobs, [&](size_t k, size_t i) {
+    made.drift_[k * n + i] = static_cast<float>(moments.drift[made.order_[i] * n + made.order_[k]]);
+  });
   return made;
 }
 
@@ -361,10 +379,9 @@ ProductErrors::ProductErrors(const InputMoments& moments)
   if (moments.drift.empty()) return;
   const size_t n = columns_;
   drift_.resize(n * n);
-  for (size_t i = 0; i < n; ++i) {
-    for (size_t j = 0; j < n; ++j)
-      drift_[j * n + i] = static_cast<float>(-2 * moments.drift[i * n + j]);
-  }
+  ForSquares(n, 1, [&](size_t i, size_t j) {
+    drift_[j * n + i] = static_cast<float>(-2 * moments.drift[i * n + j]);
+  });
 }
 
 double ProductErrors::Of(const FeedbackMatrix& matrix, std::span<const std::byte> encoded,
