@@ -17,8 +17,9 @@ CompressorWeights TakeCompressor(TensorSlots& slots, const std::string& prefix,
   CompressorWeights compressor;
   compressor.values = slots.Required(prefix + "kv.weight", {shape.columns(), spec.width});
   compressor.scores = slots.Required(prefix + "gate.weight", {shape.columns(), spec.width});
+  // A recipe may give it any type, as it is a matrix.
   compressor.constants.places =
-      HostValues(slots, prefix + "ape.weight", {shape.ratio, shape.columns()});
+      slots.Decoded(prefix + "ape.weight", {shape.ratio, shape.columns()});
   compressor.constants.norm = HostValues(slots, prefix + "norm.weight", {1, shape.width});
   compressor.constants.eps = spec.norm_eps;
   return compressor;

@@ -124,6 +124,23 @@ std::vector<float> TensorSlots::Values(const std::string& name, MatrixShape shap
   return values;
 }
 
+std::vector<float> TensorSlots::Decoded(const std::string& name, MatrixShape shape) {
+  if (!Has(name)) Refuse(name, Cat("a matrix of ", Text(shape)), "no such tensor");
+  const HostTensor* tensor = Take(name, shape);
+  if (tensor == nullptr || error_.has_value()) return {};
+  if (tensor->format->decode == nullptr) {
+    Refuse(name, "a type that can be decoded", std::string(tensor->format->name));
+    return {};
+  }
+  std::vector<float> values(shape.rows * shape.columns);
+  const uint64_t row = *tensor->format->BytesFor(shape.columns);
+  for (uint64_t i = 0; i < shape.rows; ++i) {
+    tensor->format->decode(tensor->bytes.subspan(i * row, row),
+                           std::span(values).subspan(i * shape.columns, shape.columns));
+  }
+  return values;
+}
+
 std::vector<uint32_t> TensorSlots::Ids(const std::string& name, MatrixShape shape, uint32_t end) {
   if (!Has(name)) Refuse(name, Cat("a matrix of ", Text(shape)), "no such tensor");
   const HostTensor* tensor = Take(name, shape);
