@@ -203,9 +203,7 @@ class RefitRun {
     const ModelSpec& spec = model_.spec();
     node.routing = spec.layer[layer].router;
     if (options_.top_k > 0) node.routing.top_k = options_.top_k;
-    const float limit = spec.layer[layer].expert_limit;
-    node.form = {limit > 0 ? Activation(Activation::kLimitedSilu, limit) : spec.expert_activation,
-                 spec.weigh_inputs};
+    node.form = {spec.ExpertActivationOf(layer), spec.weigh_inputs};
     const ExpertIds ids = Eligible(input_.plan, group, layer);
     const ExpertIds slots = RefitSlots(input_.plan, group, layer);
     SHARD_TRY(node.experts, ReadSourceExperts(model_.weights(), source_->sets(), layer, ids));
@@ -303,6 +301,10 @@ Result<Calibration> CheckRefit(const RefitInput& input, const RefitOptions& opti
     return Error{Code::kUnsupported,
                  Cat(input.model.weights().path, ": refit: expected experts of their own, found ",
                      "experts that share chunks (", input.model.spec().architecture, ")")};
+  if (input.model.spec().streams.count > 0)
+    return Error{Code::kUnsupported,
+                 Cat(input.model.weights().path, ": refit: expected one residual stream, found ",
+                     input.model.spec().streams.count, " (", input.model.spec().architecture, ")")};
   SHARD_CHECK(CheckSteps("steps", options.steps));
   SHARD_CHECK(CheckTopK(input.plan, options.top_k));
   std::error_code error;

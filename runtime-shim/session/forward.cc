@@ -70,21 +70,31 @@ Status Forward::RunAttentionOf(uint32_t layer) {
   if (spec_.layer[layer].mixes) SHARD_CHECK(MixLayer());
   const bool normed_before = FeedsInParallel() || RoutesEarly() || spec_.one_norm;
   if (!spec_.layer[layer].feeds || normed_before) return Ok();
-  const Rows normed = Now(scratch_.normed);
-  Norm(weights_->mlp_norm, Now(scratch_.hidden), normed);
-  return Mark("norm before the MLP", normed);
+  SHARD_CHECK(NormInput(weights_->mlp_norm, weights_->streams));
+  return Mark("norm before the MLP", Now(scratch_.normed));
 }
 
 Status Forward::MixLayer() {
-  const Rows hidden = Now(scratch_.hidden), normed = Now(scratch_.normed);
-  Norm(weights_->attention.norm, hidden, normed);
-  SHARD_CHECK(Mark("attention norm", normed));
+  SHARD_CHECK(NormInput(weights_->attention.norm, weights_->mixer_streams));
+  SHARD_CHECK(Mark("attention norm", Now(scratch_.normed)));
   SHARD_CHECK(Attend());
   const Rows branch = Now(scratch_.branch);
   const Matrix& after = weights_->attention.norm_after;
   if (after) executor_.RmsNorm(branch, {after, {}, spec_.norm_eps}, branch);
-  executor_.Add(hidden, branch, spec_.residual_scale);
+  AddToStream(spec_.residual_scale);
   return Ok();
+}
+
+Status Forward::NormInput(const Linear& norm, const StreamWeights& streams) {
+  const Rows normed = Now(scratch_.normed);
+  if (spec_.streams.count > 0) SHARD_CHECK(ReadStreams(streams));
+  Norm(norm, spec_.streams.count > 0 ? normed : Now(scratch_.hidden), normed);
+  return Ok();
+}
+
+void Forward::AddToStream(float scale) {
+  if (spec_.streams.count > 0) return WriteStreams();
+  executor_.Add(Now(scratch_.hidden), Now(scratch_.branch), scale);
 }
 
 bool Forward::FeedsInParallel() const { return spec_.parallel_experts && weights_->moe(); }
@@ -92,7 +102,7 @@ bool Forward::FeedsInParallel() const { return spec_.parallel_experts && weights
 void Forward::AddBranch(float scale) {
   const Rows branch = Now(scratch_.branch);
   if (weights_->norm_after) Norm({weights_->norm_after, {}}, branch, branch);
-  executor_.Add(Now(scratch_.hidden), branch, scale);
+  AddToStream(scale);
 }
 
 Status Forward::RunMlp() {
@@ -109,6 +119,17 @@ Status Forward::RunMlp() {
   return Ok();
 }
 
+namespace {
+
+// Turns by the same angles in the other direction.
+std::vector<float> Backwards(std::vector<float> turns, uint32_t dims) {
+  for (size_t i = 0; i < turns.size(); ++i)
+    if (i % dims >= dims / 2) turns[i] = -turns[i];
+  return turns;
+}
+
+}  // namespace
+
 void Forward::WriteTurns() {
   const RopeSpec &rope = spec_.rope, &local = spec_.local_rope;
   turns_.resize(size_t{count_} * rope.dims);
@@ -123,20 +144,22 @@ void Forward::WriteTurns() {
   }
   executor_.Write(turns_, Now(scratch_.turns));
   if (local.dims > 0) executor_.Write(locals, Now(scratch_.local_turns));
+  if (spec_.compressed.groups == 0) return;
+  executor_.Write(Backwards(turns_, rope.dims), Now(scratch_.back_turns));
+  executor_.Write(Backwards(std::move(locals), local.dims), Now(scratch_.local_back_turns));
 }
 
-// A recurrent state cannot go back, so it is recomputed from the first token. The keys and values
+// A state cannot go back, so it is recomputed from the first token. The keys and values
 // of other layers are written again, with the same bits.
 Status Forward::CatchUp(const Segment& segment, uint32_t layers) {
   bool holds = true;
   for (uint32_t layer = 0; layer < layers; ++layer) {
-    if (!spec_.layer[layer].recurrent) continue;
-    holds = holds && (*segment.caches)[layer].state.length == segment.past;
+    const auto tokens = TokensInState(spec_.layer[layer], (*segment.caches)[layer]);
+    holds = holds && tokens.value_or(segment.past) == segment.past;
   }
   if (holds) return Ok();
-  for (uint32_t layer = 0; layer < spec_.layers; ++layer) {
-    if (spec_.layer[layer].recurrent) (*segment.caches)[layer].state.Clear(spec_.recurrence());
-  }
+  for (uint32_t layer = 0; layer < spec_.layers; ++layer)
+    ClearState(spec_, layer, (*segment.caches)[layer]);
   for (uint32_t first = 0; first < segment.past;) {
     Segment part = segment;
     part.tokens = segment.before.subspan(first, std::min(scratch_.batch, segment.past - first));
@@ -176,9 +199,11 @@ std::vector<uint32_t> Forward::Place(std::span<Segment> segments) {
 }
 
 Status Forward::EmbedTokens(std::span<const uint32_t> tokens) {
-  const Rows hidden = Now(scratch_.hidden);
-  executor_.Embed(model_.trunk().embedding, tokens, hidden);
-  if (spec_.embedding_scale != 1) executor_.Scale(hidden, spec_.embedding_scale);
+  const Rows hidden = Now(scratch_.hidden), first = hidden.Columns(0, spec_.width);
+  executor_.Embed(model_.trunk().embedding, tokens, first);
+  if (spec_.embedding_scale != 1) executor_.Scale(first, spec_.embedding_scale);
+  for (uint32_t stream = 1; stream < spec_.streams.count; ++stream)
+    executor_.Copy(first, hidden.Columns(stream * spec_.width, spec_.width));
   return Mark("embedding", hidden);
 }
 
@@ -196,13 +221,13 @@ Status Forward::RunAttention(std::vector<Segment>& segments, uint32_t layer, boo
   return RunAttentionOf(layer);
 }
 
-void Forward::ResumeAfterAttention(std::vector<Segment>& segments, uint32_t layer, bool trace) {
+Status Forward::ResumeAfterAttention(std::vector<Segment>& segments, uint32_t layer, bool trace) {
   Place(segments);
   trace_ = trace;
   layer_ = layer;
   weights_ = &model_.trunk().layers[layer];
   // AddShared reads the normed rows.
-  if (!FeedsInParallel()) Norm(weights_->mlp_norm, Now(scratch_.hidden), Now(scratch_.normed));
+  return FeedsInParallel() ? Ok() : NormInput(weights_->mlp_norm, weights_->streams);
 }
 
 Status Forward::RunSegments(std::span<Segment> segments, uint32_t layers) {
@@ -222,7 +247,7 @@ Status Forward::PutLogits(std::span<const uint32_t> rows, bool trace) {
   trace_ = trace;
   const auto count = static_cast<uint32_t>(rows.size());
   const Rows normed = scratch_.normed.Slice(0, count), logits = scratch_.logits.Slice(0, count);
-  executor_.Gather(Now(scratch_.hidden), rows, {}, normed);
+  SHARD_CHECK(GatherOutputs(rows, normed));
   Norm(model_.trunk().output_norm, normed, normed);
   SHARD_CHECK(Mark("output norm", normed));
   executor_.MatMul(model_.trunk().output, normed, logits);

@@ -50,7 +50,7 @@ class Forward {
   Status PutRouterInputs();
   Result<Rows> PutExpertInputs();
   // For AddExperts without a first half: scratch.hidden holds the stream after attention.
-  void ResumeAfterAttention(std::vector<Segment>& segments, uint32_t layer, bool trace);
+  Status ResumeAfterAttention(std::vector<Segment>& segments, uint32_t layer, bool trace);
   // Instead of RunMlp: puts the shared experts' output, zero without any, into scratch.branch.
   void RunShared();
 
@@ -68,10 +68,24 @@ class Forward {
   Status EmbedTokens(std::span<const uint32_t> tokens);
   Status RunAttentionOf(uint32_t layer);
   Status MixLayer();
+  // Puts the norm of the stream, or of what the block reads of several, into scratch.normed.
+  Status NormInput(const Linear& norm, const StreamWeights& streams);
+  void AddToStream(float scale);
   bool FeedsInParallel() const;
   bool RoutesEarly() const { return spec_.routes_early && weights_->moe(); }
   // Norms the output of the MLP or the experts, if the family does, and adds it to the stream.
   void AddBranch(float scale);
+
+  // forward_streams.cc
+  Result<std::vector<float>> ProjectStreams(const StreamWeights& weights, const Rows& streams);
+  // Puts what the block reads into scratch.normed, and keeps what WriteStreams needs.
+  Status ReadStreams(const StreamWeights& weights);
+  // Mixes the streams, and adds to each its share of the block's output.
+  void WriteStreams();
+  // sum[t] = the streams of row t times their weights
+  void SumStreams(const Rows& streams, std::span<const float> weights, const Rows& sum);
+  // Puts what the head of the model reads of these rows into `out`.
+  Status GatherOutputs(std::span<const uint32_t> rows, const Rows& out);
 
   // forward_attention.cc
   Status Attend();
@@ -106,6 +120,15 @@ class Forward {
   // kUnsupported if the layer uses what another one picked, which this pass has not run.
   Status CheckPicks() const;
 
+  // forward_compressed.cc
+  Status AttendCompressed();
+  Status ProjectCompressed();
+  Status CompressKeys();
+  Status ProjectIndexQueries();
+  Status MixCompressed();
+  void AttendBoth(const Segment& segment, uint32_t index);
+  Status ProjectGroups();
+
   // forward_mamba.cc
   Status RunMamba();
   Status RunConvolution();
@@ -127,6 +150,8 @@ class Forward {
   // Puts the logits of the segments' routers into `logits`.
   void ProjectRouters(const Rows& logits);
   std::span<const float> SelectionBiasOf(const Segment& segment) const;
+  // LayerSpec::routes_by_table: what the table names.
+  std::span<const uint32_t> ExpertsOfToken(uint32_t token) const;
   Result<std::vector<Selection>> Route();
   bool WantsOutputs() const;
   Status RunExperts(std::span<const Selection> chosen, const Rows& in);
@@ -139,15 +164,16 @@ class Forward {
 
   void Norm(const Linear& norm, const Rows& x, const Rows& y);
   // For the layer's dense and shared MLPs.
-  Activation MlpActivation() const {
-    const float limit = spec_.layer[layer_].mlp_limit;
-    return limit > 0 ? Activation(Activation::kLimitedSilu, limit) : spec_.activation;
-  }
+  Activation MlpActivation() const { return spec_.MlpActivationOf(layer_); }
   // The rows of the pass, and of a segment.
   Rows Now(const Rows& rows) const { return rows.Slice(0, count_); }
   // The same if only `width` values of a row are used, which are then contiguous.
   Rows Dense(const Rows& rows, uint32_t width) const {
     return {rows.buffer, rows.offset, count_, width, width};
+  }
+  // Views the same values with one head, or stream, per row. REQUIRES: rows are contiguous.
+  static Rows HeadsOf(const Rows& rows, uint32_t heads) {
+    return {rows.buffer, rows.offset, rows.count * heads, rows.width / heads, rows.width / heads};
   }
   static Rows Own(const Rows& rows, const Segment& segment) {
     return rows.Slice(segment.first_row, segment.count());
@@ -179,6 +205,9 @@ class Forward {
   struct KdaResults {
     std::vector<float> queries, keys, values, decay, gate, strength;
   } kda_;
+  // Of hyper-connections, by row: what the streams get of the block's output, and of each other.
+  std::vector<float> stream_writes_, stream_keeps_;
+  std::vector<float> index_queries_, index_gains_;  // of compressed attention
 };
 
 }  // namespace moepack::runtime

@@ -6,11 +6,6 @@ namespace moepack::runtime {
 
 namespace {
 
-// Views the same values with one head per row. REQUIRES: rows are contiguous.
-Rows HeadsOf(const Rows& rows, uint32_t heads) {
-  return {rows.buffer, rows.offset, rows.count * heads, rows.width / heads, rows.width / heads};
-}
-
 // Returns head `head` of every row.
 Rows HeadOf(const Rows& rows, uint32_t head, uint32_t width) {
   return rows.Columns(head * width, width);
@@ -61,7 +56,7 @@ void Forward::StoreCacheRows(const CacheRows& rows) {
   for (const Segment& segment : segments_) {
     const LayerCache& cache = (*segment.caches)[layer_];
     executor_.Copy(Own(rows.keys, segment), cache.keys.Slice(segment.past, segment.count()));
-    if (spec_.is_latent()) continue;  // the values are columns of the keys
+    if (spec_.values_in_keys()) continue;
     executor_.Copy(Own(rows.values, segment), cache.values.Slice(segment.past, segment.count()));
   }
 }
@@ -253,6 +248,7 @@ Rows Forward::GateHeads() {
 
 Status Forward::Attend() {
   if (spec_.layer[layer_].recurrent) return RunRecurrence();
+  if (spec_.compressed.groups > 0) return AttendCompressed();
   if (spec_.is_latent()) {
     SHARD_CHECK(ProjectLatent());
   } else {

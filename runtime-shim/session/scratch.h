@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "libshard/base/result.h"
+#include "libshard/graph/model_spec.h"
 #include "runtime-shim/executor/shapes.h"
+#include "runtime-shim/model/key_compressor.h"
 #include "runtime-shim/model/recurrence.h"
 
 namespace moepack::runtime {
@@ -18,24 +20,38 @@ class DeviceModel;
 struct LayerCache {
   Rows keys, values;     // values may be columns of keys
   RecurrentState state;  // of a recurrent layer, which has no rows
-  // Of a layer with an indexer: one key for each position.
+  // Of a layer with an indexer: one key for each position, or for each compressed key.
   std::vector<float> index_keys;
+  // Of a layer with a ratio: a row for each complete block, and the tokens since then.
+  Rows compressed_keys;
+  CompressorState compressor, index_compressor;
 };
 
 using LayerCaches = std::vector<LayerCache>;
 
+// A layer's state is what it cannot take back to an earlier token. Returns how many tokens went
+// into it; none for a layer that keeps rows only.
+std::optional<uint32_t> TokensInState(const LayerSpec& layer, const LayerCache& cache);
+// Makes it the state of no tokens.
+void ClearState(const ModelSpec& spec, uint32_t number, LayerCache& cache);
+
 // All have `batch` rows, except for the logits. The comments give widths in values.
 struct Scratch {
   uint32_t batch = 0;
-  Rows hidden, normed, branch;  // width
-  Rows queries, attended;       // heads * key width, heads * value width
-  Rows keys, values;            // like the widest layer's cache, for passes of several sessions
-  // Latent attention: down-projected, before the heads' keys. query_wide also if queries have
-  // gates: heads * 2 * key width.
+  Rows hidden;          // ModelSpec::stream_width
+  Rows normed, branch;  // width
+  // ModelSpec::streams: two like hidden, and StreamShape::projected.
+  Rows next_streams, stream_parts, stream_mixes;
+  Rows queries, attended;  // heads * key width, heads * value width
+  Rows keys, values;       // like the widest layer's cache, for passes of several sessions
+  // Latent and compressed attention: down-projected, before the heads' keys. query_wide also if
+  // queries have gates: heads * 2 * key width.
   Rows query_low, query_wide;
   Rows gates;       // of gated queries: heads * key width; of gated attention: like `attended`
   Rows head_gates;  // heads, or heads * value width for ModelSpec::softplus_gates
-  // Of an indexer: heads * its width, its width, heads; and top_k rows of a cache.
+  Rows output_low;  // ModelSpec::compressed: groups * rank
+  // Of an indexer: heads * its width, its width, heads; and rows of a cache: top_k, for compressed
+  // attention as many as a token sees at most.
   Rows index_queries, index_key, index_weights, picked;
   // Inputs and outputs of a recurrence: a delta net's channels and values, Mamba's projection and
   // inner width, the values of KDA, a convolution's projection and width.
@@ -50,7 +66,8 @@ struct Scratch {
   Rows router;                 // the largest number of experts of a layer
   Rows shared_gate;            // 1
   Rows turns, local_turns;     // rope dims
-  Rows logits;                 // vocabulary; as many rows as RowCounts::logit_bytes hold
+  Rows back_turns, local_back_turns;  // ModelSpec::compressed: the same angles, backwards
+  Rows logits;                        // vocabulary; as many rows as RowCounts::logit_bytes hold
   std::vector<BufferPtr> buffers;
 };
 

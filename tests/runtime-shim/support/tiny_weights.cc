@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <utility>
 #include <vector>
 
 namespace moepack::runtime {
@@ -12,6 +13,7 @@ constexpr uint32_t kLayers = 2, kWidth = 32, kVocabulary = 40, kExperts = 8, kIn
 constexpr uint32_t kHeads = 4, kKeyHeads = 2, kHeadWidth = 8;
 constexpr uint32_t kRank = 12, kNope = 8, kRotated = 4, kValueWidth = 6, kQueryRank = 20;
 constexpr uint32_t kDeltaWidth = 6;
+constexpr uint32_t kGroups = 2, kGroupRank = 6, kStreams = 2;
 
 using Memory = std::vector<float>;
 
@@ -45,6 +47,7 @@ class Builder {
     Trunk("output.weight", {kVocabulary, kWidth}, 1);
     Norm(Is("lfm2moe") ? "token_embd_norm" : "output_norm", kWidth);
     if (Is("phimoe")) Trunk("output.bias", {kVocabulary}, 0.1f);
+    if (Is("deepseek4")) Streams("output_hc_", kStreams, 1);
     set_.label = "model";
     if (Is("nemotron_h_moe")) {
       SingleLayers();
@@ -58,7 +61,7 @@ class Builder {
       if (mixed && layer == 0)
         Recurrence();
       else
-        latent_ ? Latent() : Heads();
+        Attention();
       const bool post = Is("glm4moe") || Is("gpt-oss") || hybrid_;
       if (!Is("cohere2moe")) Norm(post ? "post_attention_norm" : "ffn_norm", kWidth);
       Experts(layer);
@@ -71,6 +74,11 @@ class Builder {
   bool Is(const char* name) const { return architecture_ == name; }
   void Key(const char* key, GgufValue value) {
     weights_->metadata.Set(architecture_ + "." + key, std::move(value));
+  }
+
+  void Attention() {
+    if (Is("deepseek4")) return Compressed();
+    latent_ ? Latent() : Heads();
   }
 
   void Recurrence() {
@@ -189,6 +197,7 @@ class Builder {
     if (Is("gemma4")) GemmaKeys();
     if (Is("bailingmoe3")) KdaKeys();
     if (Is("minimax-m3")) BlockKeys();
+    if (Is("deepseek4")) CompressedKeys();
     if (Is("cohere2moe")) CommandKeys();
     if (Is("deepseek32")) Key("attention.indexer.top_k", GgufValue::U32(64));
     if (Is("glm-dsa")) IndexerKeys();
@@ -219,6 +228,32 @@ class Builder {
     Key("kda.gate_lower_bound", GgufValue::F32(-5));
     Key("swiglu_clamp_exp", GgufValue::F32s(std::vector<float>{0, 0.3f}));
     Key("swiglu_clamp_shexp", GgufValue::F32s(std::vector<float>{0.2f, 0}));
+  }
+
+  // The first layer compresses keys and picks one of them, and a table names its experts.
+  void CompressedKeys() {
+    const std::pair<const char*, uint32_t> numbers[] = {
+        {"attention.head_count_kv", 1},
+        {"attention.key_length", kHeadWidth},
+        {"attention.value_length", kHeadWidth},
+        {"attention.sliding_window", 3},
+        {"attention.output_group_count", kGroups},
+        {"attention.output_lora_rank", kGroupRank},
+        {"attention.indexer.head_count", kKeyHeads},
+        {"attention.indexer.key_length", kHeadWidth},
+        {"attention.indexer.top_k", 1},
+        {"rope.dimension_count", kRotated},
+        {"hyper_connection.count", kStreams},
+        {"hyper_connection.sinkhorn_iterations", 3},
+        {"hash_layer_count", 1},
+        {"expert_gating_func", 4}};
+    for (const auto& [key, number] : numbers) Key(key, GgufValue::U32(number));
+    Key("attention.compress_ratios", GgufValue::I32s(std::vector<int32_t>{4, 0, 0}));
+    Key("attention.compress_rope_freq_base", GgufValue::F32(100));
+    Key("hyper_connection.epsilon", GgufValue::F32(1e-6f));
+    Key("expert_weights_norm", GgufValue::Bool(true));
+    Key("swiglu_clamp_exp", GgufValue::F32s(std::vector<float>{0.3f, 0}));
+    Key("swiglu_clamp_shexp", GgufValue::F32s(std::vector<float>{0, 0.2f}));
   }
 
   // A token sees two of the blocks of two keys.
@@ -402,6 +437,49 @@ class Builder {
     if (Is("glm-dsa")) Indexer();
   }
 
+  void Streams(const std::string& prefix, uint64_t rows, uint64_t scales) {
+    Trunk(prefix + "fn.weight", {rows, kStreams * kWidth}, 0.4f);
+    Trunk(prefix + "base.weight", {rows}, 0.4f);
+    Trunk(prefix + "scale.weight", {scales}, 0.2f, 1);
+  }
+
+  void Compressor(const std::string& name) {
+    for (const char* part : {"kv", "gate"}) Own(name + part + ".weight", {2 * kHeadWidth, kWidth});
+    Own(name + "ape.weight", {4, 2 * kHeadWidth});
+    Norm(name + "norm", kHeadWidth);
+  }
+
+  void Compressed() {
+    for (const char* mixer : {"attn", "ffn"})
+      Streams(prefix_ + "hc_" + mixer + "_", (2 + kStreams) * kStreams, 3);
+    Own("attn_q_a.weight", {kQueryRank, kWidth});
+    Norm("attn_q_a_norm", kQueryRank);
+    Own("attn_q_b.weight", {kHeads * kHeadWidth, kQueryRank});
+    Own("attn_kv.weight", {kHeadWidth, kWidth});
+    Norm("attn_kv_a_norm", kHeadWidth);
+    Own("attn_output_a.weight", {kGroups * kGroupRank, kHeads * kHeadWidth / kGroups});
+    Own("attn_output_b.weight", {kWidth, kGroups * kGroupRank});
+    Own("attn_sinks.weight", {kHeads});
+    if (prefix_ != "blk.0.") return;
+    Compressor("attn_compressor_");
+    Compressor("indexer_compressor_");
+    Own("indexer.attn_q_b.weight", {kKeyHeads * kHeadWidth, kQueryRank});
+    Own("indexer.proj.weight", {kKeyHeads, kWidth});
+  }
+
+  // Two of four experts for each token, for some the same one twice.
+  void ExpertTable() {
+    auto memory = std::make_shared<std::vector<int32_t>>();
+    constexpr int32_t kNamed[] = {1, 2, 5, 7};
+    for (uint32_t token = 0; token < kVocabulary; ++token)
+      memory->insert(memory->end(), {kNamed[token % 4], kNamed[token / 4 % 4]});
+    weights_->trunk.push_back({prefix_ + "ffn_gate_tid2eid.weight",
+                               quant::FindFormat("i32"),
+                               {kVocabulary, 2},
+                               std::as_bytes(std::span(*memory))});
+    weights_->memory.push_back(std::move(memory));
+  }
+
   void Indexer() {
     Own("indexer.attn_q_b.weight", {kKeyHeads * kHeadWidth, kQueryRank});
     Own("indexer.attn_k.weight", {kHeadWidth, kWidth});
@@ -434,9 +512,11 @@ class Builder {
         Is("step35") || Is("laguna") || Is("lfm2moe"))
       Own("exp_probs_b.bias", {kExperts});
     if (Is("hy_v3")) Own("exp_probs_b", {kExperts});
+    if (Is("deepseek4")) layer == 0 ? ExpertTable() : Own("exp_probs_b.bias", {kExperts});
     const bool shared = Is("qwen2moe") || Is("llama4") || Is("ernie4_5-moe") || Is("hunyuan-moe") ||
                         Is("bailingmoe") || Is("step35") || Is("minimax-m3") || Is("cohere2moe") ||
-                        Is("hy_v3") || Is("laguna") || Is("granitehybrid") || hybrid_;
+                        Is("hy_v3") || Is("laguna") || Is("granitehybrid") || Is("deepseek4") ||
+                        hybrid_;
     if (v3 || shared) Shared();
     if (Is("grovemoe")) Chunks();
     weights_->moe_layers[layer] = kExperts;
