@@ -385,6 +385,10 @@ Result<Calibration> CheckRefit(const RefitInput& input, const RefitOptions& opti
     return Error{Code::kUnsupported,
                  Cat(input.model.weights().path, ": refit: expected experts of their own, found ",
                      "experts that share chunks (", input.model.spec().architecture, ")")};
+  if (input.model.spec().streams.count > 0)
+    return Error{Code::kUnsupported,
+                 Cat(input.model.weights().path, ": refit: expected one residual stream, found ",
+                     input.model.spec().streams.count, " (", input.model.spec().architecture, ")")};
   SHARD_CHECK(CheckSteps("steps", options.steps));
   SHARD_CHECK(CheckTopK(input.plan, options.top_k));
   std::error_code error;

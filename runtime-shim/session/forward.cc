@@ -67,24 +67,35 @@ Status Forward::RunAttentionOf(uint32_t layer) {
   layer_ = layer;
   weights_ = &model_.trunk().layers[layer];
   if (RoutesEarly()) executor_.Copy(Now(scratch_.hidden), Now(scratch_.beside));
+  if (spec_.layer[layer].embeds_ngrams) SHARD_CHECK(AddNgrams());
   if (spec_.layer[layer].mixes) SHARD_CHECK(MixLayer());
   const bool normed_before = FeedsInParallel() || RoutesEarly() || spec_.one_norm;
   if (!spec_.layer[layer].feeds || normed_before) return Ok();
-  const Rows normed = Now(scratch_.normed);
-  Norm(weights_->mlp_norm, Now(scratch_.hidden), normed);
-  return Mark("norm before the MLP", normed);
+  SHARD_CHECK(NormInput(weights_->mlp_norm, weights_->feed_gates));
+  return Mark("norm before the MLP", Now(scratch_.normed));
 }
 
 Status Forward::MixLayer() {
-  const Rows hidden = Now(scratch_.hidden), normed = Now(scratch_.normed);
-  Norm(weights_->attention.norm, hidden, normed);
-  SHARD_CHECK(Mark("attention norm", normed));
+  SHARD_CHECK(NormInput(weights_->attention.norm, weights_->mixer_gates));
+  SHARD_CHECK(Mark("attention norm", Now(scratch_.normed)));
   SHARD_CHECK(Attend());
   const Rows branch = Now(scratch_.branch);
   const Matrix& after = weights_->attention.norm_after;
   if (after) executor_.RmsNorm(branch, {after, {}, spec_.norm_eps}, branch);
-  executor_.Add(hidden, branch, spec_.residual_scale);
+  AddToStream(spec_.residual_scale);
   return Ok();
+}
+
+Status Forward::NormInput(const Linear& norm, const GatedStreamWeights& gates) {
+  const Rows hidden = Now(scratch_.hidden), normed = Now(scratch_.normed);
+  if (spec_.streams.count > 0) return ReadGated(gates, hidden, normed);
+  Norm(norm, hidden, normed);
+  return Ok();
+}
+
+void Forward::AddToStream(float scale) {
+  if (spec_.streams.count > 0) return WriteGated();
+  executor_.Add(Now(scratch_.hidden), Now(scratch_.branch), scale);
 }
 
 bool Forward::FeedsInParallel() const { return spec_.parallel_experts && weights_->moe(); }
@@ -92,7 +103,7 @@ bool Forward::FeedsInParallel() const { return spec_.parallel_experts && weights
 void Forward::AddBranch(float scale) {
   const Rows branch = Now(scratch_.branch);
   if (weights_->norm_after) Norm({weights_->norm_after, {}}, branch, branch);
-  executor_.Add(Now(scratch_.hidden), branch, scale);
+  AddToStream(scale);
 }
 
 Status Forward::RunMlp() {
@@ -134,9 +145,8 @@ Status Forward::CatchUp(const Segment& segment, uint32_t layers) {
     holds = holds && (*segment.caches)[layer].state.length == segment.past;
   }
   if (holds) return Ok();
-  for (uint32_t layer = 0; layer < spec_.layers; ++layer) {
-    if (spec_.layer[layer].recurrent) (*segment.caches)[layer].state.Clear(spec_.recurrence());
-  }
+  for (uint32_t layer = 0; layer < spec_.layers; ++layer)
+    ClearState(spec_, layer, (*segment.caches)[layer]);
   for (uint32_t first = 0; first < segment.past;) {
     Segment part = segment;
     part.tokens = segment.before.subspan(first, std::min(scratch_.batch, segment.past - first));
@@ -176,9 +186,11 @@ std::vector<uint32_t> Forward::Place(std::span<Segment> segments) {
 }
 
 Status Forward::EmbedTokens(std::span<const uint32_t> tokens) {
-  const Rows hidden = Now(scratch_.hidden);
-  executor_.Embed(model_.trunk().embedding, tokens, hidden);
-  if (spec_.embedding_scale != 1) executor_.Scale(hidden, spec_.embedding_scale);
+  const Rows hidden = Now(scratch_.hidden), first = hidden.Columns(0, spec_.width);
+  executor_.Embed(model_.trunk().embedding, tokens, first);
+  if (spec_.embedding_scale != 1) executor_.Scale(first, spec_.embedding_scale);
+  for (uint32_t stream = 1; stream < spec_.streams.count; ++stream)
+    executor_.Copy(first, hidden.Columns(stream * spec_.width, spec_.width));
   return Mark("embedding", hidden);
 }
 
@@ -196,13 +208,13 @@ Status Forward::RunAttention(std::vector<Segment>& segments, uint32_t layer, boo
   return RunAttentionOf(layer);
 }
 
-void Forward::ResumeAfterAttention(std::vector<Segment>& segments, uint32_t layer, bool trace) {
+Status Forward::ResumeAfterAttention(std::vector<Segment>& segments, uint32_t layer, bool trace) {
   Place(segments);
   trace_ = trace;
   layer_ = layer;
   weights_ = &model_.trunk().layers[layer];
   // AddShared reads the normed rows.
-  if (!FeedsInParallel()) Norm(weights_->mlp_norm, Now(scratch_.hidden), Now(scratch_.normed));
+  return FeedsInParallel() ? Ok() : NormInput(weights_->mlp_norm, weights_->feed_gates);
 }
 
 Status Forward::RunSegments(std::span<Segment> segments, uint32_t layers) {
@@ -222,8 +234,7 @@ Status Forward::PutLogits(std::span<const uint32_t> rows, bool trace) {
   trace_ = trace;
   const auto count = static_cast<uint32_t>(rows.size());
   const Rows normed = scratch_.normed.Slice(0, count), logits = scratch_.logits.Slice(0, count);
-  executor_.Gather(Now(scratch_.hidden), rows, {}, normed);
-  Norm(model_.trunk().output_norm, normed, normed);
+  SHARD_CHECK(PutHeadInputs(rows, normed));
   SHARD_CHECK(Mark("output norm", normed));
   executor_.MatMul(model_.trunk().output, normed, logits);
   if (model_.trunk().output_bias) executor_.AddBias(logits, model_.trunk().output_bias);

@@ -50,7 +50,7 @@ class Forward {
   Status PutRouterInputs();
   Result<Rows> PutExpertInputs();
   // For AddExperts without a first half: scratch.hidden holds the stream after attention.
-  void ResumeAfterAttention(std::vector<Segment>& segments, uint32_t layer, bool trace);
+  Status ResumeAfterAttention(std::vector<Segment>& segments, uint32_t layer, bool trace);
   // Instead of RunMlp: puts the shared experts' output, zero without any, into scratch.branch.
   void RunShared();
 
@@ -68,10 +68,26 @@ class Forward {
   Status EmbedTokens(std::span<const uint32_t> tokens);
   Status RunAttentionOf(uint32_t layer);
   Status MixLayer();
+  // Puts the norm of the stream, or what the block reads of several, into scratch.normed.
+  Status NormInput(const Linear& norm, const GatedStreamWeights& gates);
+  // Adds the block's output to the stream, or to several.
+  void AddToStream(float scale);
   bool FeedsInParallel() const;
   bool RoutesEarly() const { return spec_.routes_early && weights_->moe(); }
   // Norms the output of the MLP or the experts, if the family does, and adds it to the stream.
   void AddBranch(float scale);
+
+  // forward_gated_streams.cc
+  void NormStreams(const Rows& streams, const std::vector<Matrix>& norms, const Rows& normed);
+  // Puts what a block reads of the streams into `out`, and what WriteGated needs into scratch rows.
+  Status ReadGated(const GatedStreamWeights& weights, const Rows& streams, const Rows& out);
+  void WriteGated();
+  // Puts what the head of the model reads of these rows into `out`: their norm, without streams.
+  Status PutHeadInputs(std::span<const uint32_t> rows, const Rows& out);
+
+  // forward_ngrams.cc
+  Status AddNgrams();
+  std::vector<uint32_t> PickNgrams() const;
 
   // forward_attention.cc
   Status Attend();
@@ -98,6 +114,12 @@ class Forward {
   Result<std::vector<float>> ProjectIndexer();
   Status MixBlocks(const Segment& segment, std::span<const float> index_queries,
                    const Rows& queries, const Rows& mixed);
+  // The keys of all complete blocks of the segment's tokens and those before them.
+  std::vector<float> PooledKeys(const Segment& segment) const;
+  // For each of the segment's tokens from `first` on and each key head, the keys that it sees.
+  using SeenKeys = std::vector<std::vector<uint32_t>>;
+  Result<SeenKeys> PickKeys(const Segment& segment, std::span<const float> index_queries,
+                            uint32_t first) const;
   // forward_indexer.cc
   // Lets the layer's indexer pick positions for each row; `low` are the inputs of its queries.
   Status PickPositions(const Rows& low);
@@ -148,6 +170,10 @@ class Forward {
   // The same if only `width` values of a row are used, which are then contiguous.
   Rows Dense(const Rows& rows, uint32_t width) const {
     return {rows.buffer, rows.offset, count_, width, width};
+  }
+  // Views the same values with one head per row. REQUIRES: rows are contiguous.
+  static Rows HeadsOf(const Rows& rows, uint32_t heads) {
+    return {rows.buffer, rows.offset, rows.count * heads, rows.width / heads, rows.width / heads};
   }
   static Rows Own(const Rows& rows, const Segment& segment) {
     return rows.Slice(segment.first_row, segment.count());

@@ -6,11 +6,6 @@ namespace moepack::runtime {
 
 namespace {
 
-// Views the same values with one head per row. REQUIRES: rows are contiguous.
-Rows HeadsOf(const Rows& rows, uint32_t heads) {
-  return {rows.buffer, rows.offset, rows.count * heads, rows.width / heads, rows.width / heads};
-}
-
 // Returns head `head` of every row.
 Rows HeadOf(const Rows& rows, uint32_t head, uint32_t width) {
   return rows.Columns(head * width, width);

@@ -47,8 +47,7 @@ std::vector<Segment> LayerPass::SegmentsOf(WindowTokenSpans windows,
   for (size_t i = 0; i < windows.size(); ++i) {
     Caches& caches = caches_[i];
     // Every run starts from no tokens, also the second one of Watched.
-    if (model_.spec().layer[layer_].recurrent)
-      caches.layers[layer_].state.Clear(model_.spec().recurrence());
+    ClearState(model_.spec(), layer_, caches.layers[layer_]);
     segments.push_back({windows[i], 0, &caches.layers, eligible, nullptr, &turns_});
   }
   return segments;
@@ -69,7 +68,7 @@ Status LayerPass::Embed(WindowTokenSpans windows, std::span<float> stream) {
 template <class Run>
 Status LayerPass::Watched(std::span<float> stream, const Run& run) {
   Scratch& scratch = model_.scratch();
-  const auto count = static_cast<uint32_t>(stream.size() / model_.spec().width);
+  const auto count = static_cast<uint32_t>(stream.size() / model_.spec().stream_width());
   const std::vector<float> before(stream.begin(), stream.end());
   model_.executor().Write(before, scratch.hidden.Slice(0, count));
   Status done = run(/*trace=*/false);
@@ -122,7 +121,7 @@ Status LayerPass::AddExperts(WindowTokenSpans windows, std::span<const float> su
   return Watched(stream, [&](bool trace) -> Status {
     Forward forward(model_);
     std::vector<Segment> segments = SegmentsOf(windows, nullptr);
-    forward.ResumeAfterAttention(segments, layer_, trace);
+    SHARD_CHECK(forward.ResumeAfterAttention(segments, layer_, trace));
     const Rows rows = forward.ExpertSums();
     model_.executor().Write(sums, rows);
     return forward.AddExperts();

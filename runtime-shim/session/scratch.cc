@@ -141,14 +141,26 @@ void AddCache(const ModelSpec& spec, const CacheWidths& widths, uint32_t rows, R
   all.Add(values, rows, widths.value);
 }
 
+void AddStreams(const ModelSpec& spec, uint32_t batch, Scratch& scratch, Allocation& all) {
+  if (spec.streams.count == 0) return;
+  all.Add(scratch.normed_streams, batch, spec.stream_width());
+  all.Add(scratch.stream_gates, batch, spec.stream_width());
+  all.Add(scratch.low_gates, batch, spec.streams.low_rank);
+  all.Add(scratch.low_values, batch, spec.streams.low_rank);
+  all.Add(scratch.injections, batch, spec.streams.count);
+  all.Add(scratch.ngrams, batch, uint64_t{spec.ngrams.picks()} * spec.ngrams.width);
+}
+
 void AddScratch(const DeviceModel& model, const RowCounts& counts, Scratch& scratch,
                 Allocation& all) {
   const uint32_t batch = counts.batch;
   const ModelSpec& spec = model.spec();
   scratch.batch = batch;
-  for (Rows* rows : {&scratch.hidden, &scratch.normed, &scratch.branch, &scratch.expert_in,
-                     &scratch.expert_out, &scratch.zeros})
+  all.Add(scratch.hidden, batch, spec.stream_width());
+  for (Rows* rows :
+       {&scratch.normed, &scratch.branch, &scratch.expert_in, &scratch.expert_out, &scratch.zeros})
     all.Add(*rows, batch, spec.width);
+  AddStreams(spec, batch, scratch, all);
   all.Add(scratch.space_in, batch, spec.expert_space);
   all.Add(scratch.space_out, batch, spec.expert_space);
   AddAttention(model, batch, scratch, all);
@@ -177,9 +189,8 @@ void AddCaches(const ModelSpec& spec, const RowCounts& counts, Caches& caches, A
     if (counts.layer.value_or(number) != number) continue;
     const LayerSpec& layer = spec.layer[number];
     LayerCache& cache = caches.layers[number];
-    if (layer.recurrent) {
-      cache.state.Clear(spec.recurrence());
-    } else if (layer.mixes) {
+    ClearState(spec, number, cache);
+    if (!layer.recurrent && layer.mixes) {
       const CacheWidths widths = {uint64_t{layer.key_heads} * layer.key_width,
                                   uint64_t{layer.key_heads} * layer.value_width};
       AddCache(spec, widths, counts.context, cache.keys, cache.values, all);
@@ -192,6 +203,7 @@ uint64_t StateBytes(const ModelSpec& spec) {
   uint64_t bytes = 0;
   for (const LayerSpec& layer : spec.layer) {
     if (layer.recurrent) bytes += spec.recurrence().values() * sizeof(float);
+    if (layer.embeds_ngrams) bytes += spec.ngrams.state().values() * sizeof(float);
   }
   return bytes;
 }
@@ -212,7 +224,17 @@ uint64_t PickedBytes(const ModelSpec& spec) {
   return uint64_t{spec.indexer.top_k} * (spec.latent.rank + spec.rope.dims) * sizeof(float);
 }
 
+// Of the embedding of n-grams, on the host: keys, queries and what is added, and the value.
+uint64_t NgramValues(const ModelSpec& spec) {
+  return spec.ngrams.size == 0 ? 0 : 3 * uint64_t{spec.ngrams.channels} + spec.width;
+}
+
 }  // namespace
+
+void ClearState(const ModelSpec& spec, uint32_t number, LayerCache& cache) {
+  if (spec.layer[number].recurrent) cache.state.Clear(spec.recurrence());
+  if (spec.layer[number].embeds_ngrams) cache.ngrams.Clear(spec.ngrams.state());
+}
 
 RowBytes BytesOfRow(const DeviceModel& model) {
   Scratch scratch;
@@ -230,7 +252,7 @@ RowBytes BytesOfRow(const DeviceModel& model) {
   // projections (forward_kda.cc).
   const ModelSpec& spec = model.spec();
   const uint64_t results = spec.kda.heads > 0 ? 6 : 3;
-  const uint64_t read = RecurrentIn(spec) + results * RecurrentOut(spec);
+  const uint64_t read = RecurrentIn(spec) + results * RecurrentOut(spec) + NgramValues(spec);
   return {row.bytes() - logits - PickedBytes(spec) + experts + read * sizeof(float),
           position.bytes() + IndexKeyBytes(spec), StateBytes(spec) + PickedBytes(spec)};
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "libshard/base/result.h"
+#include "libshard/graph/model_spec.h"
 #include "runtime-shim/executor/shapes.h"
 #include "runtime-shim/model/recurrence.h"
 
@@ -16,20 +17,28 @@ class DeviceModel;
 
 // The rows that a layer keeps for later tokens. Row p is position p.
 struct LayerCache {
-  Rows keys, values;     // values may be columns of keys
-  RecurrentState state;  // of a recurrent layer, which has no rows
+  Rows keys, values;      // values may be columns of keys
+  RecurrentState state;   // of a recurrent layer, which has no rows
+  RecurrentState ngrams;  // of a layer that embeds n-grams, and so is recurrent
   // Of a layer with an indexer: one key for each position.
   std::vector<float> index_keys;
 };
 
 using LayerCaches = std::vector<LayerCache>;
 
+// Makes the states of a layer those of no tokens.
+void ClearState(const ModelSpec& spec, uint32_t number, LayerCache& cache);
+
 // All have `batch` rows, except for the logits. The comments give widths in values.
 struct Scratch {
   uint32_t batch = 0;
-  Rows hidden, normed, branch;  // width
-  Rows queries, attended;       // heads * key width, heads * value width
-  Rows keys, values;            // like the widest layer's cache, for passes of several sessions
+  Rows hidden;          // ModelSpec::stream_width
+  Rows normed, branch;  // width
+  // ModelSpec::streams: two like hidden; two of the low rank; a value for each stream.
+  Rows normed_streams, stream_gates, low_gates, low_values, injections;
+  Rows ngrams;             // ModelSpec::ngrams: picks * width of the table's rows
+  Rows queries, attended;  // heads * key width, heads * value width
+  Rows keys, values;       // like the widest layer's cache, for passes of several sessions
   // Latent attention: down-projected, before the heads' keys. query_wide also if queries have
   // gates: heads * 2 * key width.
   Rows query_low, query_wide;

@@ -12,6 +12,7 @@ constexpr uint32_t kLayers = 2, kWidth = 32, kVocabulary = 40, kExperts = 8, kIn
 constexpr uint32_t kHeads = 4, kKeyHeads = 2, kHeadWidth = 8;
 constexpr uint32_t kRank = 12, kNope = 8, kRotated = 4, kValueWidth = 6, kQueryRank = 20;
 constexpr uint32_t kDeltaWidth = 6;
+constexpr uint32_t kStreams = 2, kTableRows = 7, kTableWidth = 5;
 
 using Memory = std::vector<float>;
 
@@ -36,14 +37,20 @@ class Builder {
     weights_->metadata.Set("general.architecture", GgufValue::String(architecture));
     latent_ =
         Is("deepseek2") || Is("mistral4") || Is("bailingmoe3") || Is("deepseek32") || Is("glm-dsa");
-    hybrid_ = Is("qwen3next") || Is("qwen35moe");
+    streams_ = Is("qwen4exp");
+    hybrid_ = Is("qwen3next") || Is("qwen35moe") || streams_;
   }
 
   std::shared_ptr<Weights> Build() {
     Keys();
     Trunk("token_embd.weight", {kVocabulary, kWidth}, 1);
     Trunk("output.weight", {kVocabulary, kWidth}, 1);
-    Norm(Is("lfm2moe") ? "token_embd_norm" : "output_norm", kWidth);
+    if (streams_) {
+      Streams("output_hc_");
+      Trunk("per_layer_token_embd.weight", {4 * kTableRows, kTableWidth}, 1);
+    } else {
+      Norm(Is("lfm2moe") ? "token_embd_norm" : "output_norm", kWidth);
+    }
     if (Is("phimoe")) Trunk("output.bias", {kVocabulary}, 0.1f);
     set_.label = "model";
     if (Is("nemotron_h_moe")) {
@@ -52,7 +59,12 @@ class Builder {
     }
     for (uint32_t layer = 0; layer < kLayers; ++layer) {
       prefix_ = "blk." + std::to_string(layer) + ".";
-      Norm("attn_norm", kWidth);
+      if (streams_) {
+        Streams(prefix_ + "hc_attn_");
+        Streams(prefix_ + "hc_ffn_");
+      } else {
+        Norm("attn_norm", kWidth);
+      }
       // The second layer of the hybrids has attention.
       const bool mixed = hybrid_ || Is("granitehybrid") || Is("lfm2moe") || Is("bailingmoe3");
       if (mixed && layer == 0)
@@ -60,7 +72,7 @@ class Builder {
       else
         latent_ ? Latent() : Heads();
       const bool post = Is("glm4moe") || Is("gpt-oss") || hybrid_;
-      if (!Is("cohere2moe")) Norm(post ? "post_attention_norm" : "ffn_norm", kWidth);
+      if (!Is("cohere2moe") && !streams_) Norm(post ? "post_attention_norm" : "ffn_norm", kWidth);
       Experts(layer);
     }
     weights_->sets.push_back(std::move(set_));
@@ -77,6 +89,45 @@ class Builder {
     if (Is("granitehybrid")) return Mamba();
     if (Is("bailingmoe3")) return Kda();
     hybrid_ ? Delta() : Convolution();
+    if (streams_) Ngrams();
+  }
+
+  // The streams' norms and gates; the head of the model injects nothing.
+  void Streams(const std::string& prefix) {
+    constexpr uint64_t kAll = kStreams * kWidth;
+    Trunk(prefix + "norm.weight", {kAll}, 0.2f, 1);
+    Trunk(prefix + "down.weight", {kRank, kAll}, 0.4f);
+    Trunk(prefix + "up.weight", {kAll, kRank}, 0.4f);
+    if (prefix != "output_hc_") Trunk(prefix + "inject.weight", {kStreams, kAll}, 0.4f);
+  }
+
+  void Ngrams() {
+    constexpr uint64_t kAll = kStreams * kWidth, kEmbedded = 4 * kTableWidth;
+    Own("ple_key.weight", {kAll, kEmbedded});
+    Own("ple_value.weight", {kWidth, kEmbedded});
+    for (const char* part : {"key", "query", "conv"}) Norm(std::string("ple_norm_") + part, kAll);
+    Own("ple_conv1d.weight", {kAll, 2});
+  }
+
+  // Of two streams. A token sees two of the blocks of two keys; bigrams and trigrams pick two rows
+  // each.
+  void StreamKeys() {
+    Key("hyper_connection.count", GgufValue::U32(kStreams));
+    Key("hyper_connection.low_rank", GgufValue::U32(kRank));
+    Key("attention.indexer.head_count", GgufValue::U32(2));
+    Key("attention.indexer.key_length", GgufValue::U32(kHeadWidth));
+    Key("attention.indexer.top_k", GgufValue::U32(4));
+    Key("attention.compress_ratios", GgufValue::I32s(std::vector<int32_t>{0, 2}));
+    Key("ple.layers", GgufValue::I32s(std::vector<int32_t>{0}));
+    Key("ple.ngram_size", GgufValue::U32(3));
+    Key("ple.heads_per_ngram", GgufValue::U32(2));
+    Key("ple.conv_kernel", GgufValue::U32(2));
+    Key("ple.eos_token_id", GgufValue::U32(0));
+    Key("embedding_length_per_layer_input", GgufValue::U32(kTableWidth));
+    Key("ple.layer_multipliers",
+        GgufValue::U64s(std::vector<uint64_t>{4295158889766209, 8433018892997163, 1270917961435}));
+    Key("ple.head_offsets", GgufValue::U64s(std::vector<uint64_t>{0, 7, 14, 21}));
+    Key("ple.head_vocab_sizes", GgufValue::U64s(std::vector<uint64_t>{7, 5, 7, 7}));
   }
 
   void Convolution() {
@@ -183,6 +234,7 @@ class Builder {
                         Is("laguna") || Is("lfm2moe") || (latent_ && !Is("mistral4"));
     if (gating) Key("expert_gating_func", GgufValue::U32(2));
     if (hybrid_) HybridKeys();
+    if (streams_) StreamKeys();
     if (Is("mimo2")) MimoKeys();
     if (Is("step35")) StepKeys();
     if (Is("nemotron_h_moe")) NemotronKeys();
@@ -350,7 +402,7 @@ class Builder {
     if (normed || hybrid_) Norm("attn_k_norm", kHeadWidth);
     if (Is("olmoe") || Is("minimax-m2")) Norm("attn_q_norm", kHeads * kHeadWidth);
     if (Is("olmoe") || Is("minimax-m2")) Norm("attn_k_norm", kKeyHeads * kHeadWidth);
-    if (!Is("minimax-m3")) return;
+    if (!Is("minimax-m3") && !streams_) return;
     Own("indexer.q_proj.weight", {kKeyHeads * kHeadWidth, kWidth});
     Own("indexer.k_proj.weight", {kHeadWidth, kWidth});
     for (const char* name : {"indexer.q_norm", "indexer.k_norm"}) Norm(name, kHeadWidth);
@@ -461,6 +513,7 @@ class Builder {
 
   std::string architecture_, prefix_;
   bool latent_ = false, hybrid_ = false;
+  bool streams_ = false;  // several residual streams, and n-grams that are embedded
   Numbers numbers_;
   std::shared_ptr<Weights> weights_;
   ExpertSet set_;
