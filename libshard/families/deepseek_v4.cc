@@ -7,6 +7,7 @@
 #include "libshard/base/text/text.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/families/families.h"
+#include "libshard/families/mixed_layers.h"
 #include "libshard/families/name_rows.h"
 #include "libshard/model/config_fields.h"
 #include "libshard/model/layer_fields.h"
@@ -17,6 +18,10 @@ namespace {
 constexpr const char* kGraph = "deepseek4";  // general.architecture
 // Layers with this ratio of compression have an indexer, too.
 constexpr uint32_t kIndexedRatio = 4;
+// The other one that llama.cpp knows.
+constexpr uint32_t kPlainRatio = 128;
+// Far more than a model has; each token takes so many sums.
+constexpr uint32_t kMostStreams = 64, kMostIterations = 1000;
 
 Family Table() {
   Family family;
@@ -211,6 +216,83 @@ Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) 
   return ConvertHf(model, family, options);
 }
 
+// Layers whose keys are compressed rotate by another base and by YaRN, which does not change the
+// length of what it turns; the others by the usual base alone.
+void FillRotation(SpecKeys& keys, ModelSpec& spec) {
+  spec.rope.pairing = Pairing::kNeighbours;
+  spec.rope.attention_factor = 1;
+  spec.local_rope = {.pairing = spec.rope.pairing,
+                     .dims = spec.rope.dims,
+                     .base = spec.rope.base,
+                     .original_context = spec.context};
+  spec.rope.base = keys.RequiredFloat("attention.compress_rope_freq_base");
+}
+
+void FillLayers(SpecKeys& keys, ModelSpec& spec) {
+  const uint32_t window = keys.Required("attention.sliding_window");
+  const std::vector<uint32_t> ratios = keys.PerLayer("attention.compress_ratios", spec.layers, 0);
+  const uint32_t hashed = keys.Uint("hash_layer_count", 0);
+  if (hashed > spec.layers)
+    keys.Refuse("hash_layer_count", Cat("at most ", spec.layers), Cat(hashed));
+  for (uint32_t number = 0; number < spec.layers; ++number) {
+    LayerSpec& layer = spec.layer[number];
+    layer.window = window;
+    layer.ratio = ratios[number];
+    layer.local_rope = layer.ratio == 0;
+    layer.own_indexer = layer.ratio == kIndexedRatio;
+    layer.routes_by_table = number < hashed;
+    if (layer.ratio != 0 && layer.ratio != kIndexedRatio && layer.ratio != kPlainRatio)
+      keys.Refuse("attention.compress_ratios", Cat("0, ", kIndexedRatio, " or ", kPlainRatio),
+                  Cat(layer.ratio));
+  }
+  ReadLimits(keys, "swiglu_clamp_exp", &LayerSpec::expert_limit, spec);
+  ReadLimits(keys, "swiglu_clamp_shexp", &LayerSpec::mlp_limit, spec);
+  spec.limited = Activation::kSiluOfLimited;
+}
+
+void FillAttention(SpecKeys& keys, ModelSpec& spec) {
+  spec.compressed = {keys.Required("attention.output_group_count"),
+                     keys.Required("attention.output_lora_rank")};
+  spec.indexer = {keys.Required("attention.indexer.head_count"),
+                  keys.Required("attention.indexer.key_length"),
+                  keys.Required("attention.indexer.top_k"), spec.rope.dims};
+  if (!keys.status()) return;
+  if (spec.key_heads != 1)
+    keys.Decline(
+        Cat("attention with ", spec.key_heads, " key heads does not run in the runtime shim"));
+  if (spec.value_width != spec.key_width)
+    keys.Refuse("attention.value_length", Cat(spec.key_width, ", as keys are values"),
+                Cat(spec.value_width));
+  if (spec.heads % spec.compressed.groups != 0)
+    keys.Refuse("attention.output_group_count", Cat("a divisor of ", spec.heads),
+                Cat(spec.compressed.groups));
+  if (uint64_t{spec.compressed.groups} * spec.compressed.rank > INT32_MAX)
+    keys.Refuse("attention.output_lora_rank", "groups that fit", Cat(spec.compressed.rank));
+  if (spec.indexer.width < spec.indexer.dims)
+    keys.Refuse("attention.indexer.key_length", Cat("at least ", spec.indexer.dims),
+                Cat(spec.indexer.width));
+  if (uint64_t{spec.indexer.heads} * spec.indexer.width > INT32_MAX)
+    keys.Refuse("attention.indexer.head_count", "heads that fit", Cat(spec.indexer.heads));
+}
+
+void FillStreams(SpecKeys& keys, ModelSpec& spec) {
+  spec.streams = {keys.Required("hyper_connection.count"),
+                  keys.Required("hyper_connection.sinkhorn_iterations"),
+                  keys.RequiredFloat("hyper_connection.epsilon")};
+  if (spec.streams.count > kMostStreams)
+    keys.Refuse("hyper_connection.count", Cat("at most ", kMostStreams), Cat(spec.streams.count));
+  if (spec.streams.iterations > kMostIterations)
+    keys.Refuse("hyper_connection.sinkhorn_iterations", Cat("at most ", kMostIterations),
+                Cat(spec.streams.iterations));
+}
+
+void Fill(SpecKeys& keys, ModelSpec& spec) {
+  FillRotation(keys, spec);
+  FillLayers(keys, spec);
+  FillAttention(keys, spec);
+  FillStreams(keys, spec);
+}
+
 constexpr std::string_view kArchitectures[] = {"DeepseekV4ForCausalLM"};
 constexpr std::string_view kModelTypes[] = {"deepseek_v4"};
 
@@ -222,6 +304,10 @@ constexpr GgufArchitecture kGraphs[] = {
                   .reads_weights = true}}},
 };
 
+constexpr RuntimeFamily kRuns[] = {
+    {kGraph, "DeepSeek-V4", Fill},
+};
+
 }  // namespace
 
 constinit const FamilyEntry kDeepseekV4 = {
@@ -230,6 +316,7 @@ constinit const FamilyEntry kDeepseekV4 = {
     .graphs = kGraphs,
     .architecture = kGraph,
     .convert = Convert,
+    .runs = kRuns,
 };
 
 }  // namespace moepack

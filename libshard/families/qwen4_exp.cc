@@ -375,8 +375,8 @@ void Fill(SpecKeys& keys, ModelSpec& spec) {
   FillQwenHybrid(keys, spec);
   spec.delta.tiled = spec.delta.sigmoid_gate = true;
   constexpr uint32_t kMostStreams = 64;
-  spec.streams = {keys.Required("hyper_connection.count"),
-                  keys.Required("hyper_connection.low_rank")};
+  spec.streams.count = keys.Required("hyper_connection.count");
+  spec.streams.low_rank = keys.Required("hyper_connection.low_rank");
   if (spec.streams.count > kMostStreams)
     keys.Refuse("hyper_connection.count", Cat("at most ", kMostStreams), Cat(spec.streams.count));
   if (!keys.status()) return;

@@ -24,6 +24,26 @@ namespace moepack {
 
 namespace {
 
+// Layers with this ratio have an indexer, and their blocks overlap.
+constexpr uint64_t kIndexedCompression = 4;
+
+// The numbers of DeepSeek-V4's attention.
+struct CompressedSizes {
+  uint64_t key = 0, window = 0, ratio = 0, indexer = 0;
+};
+CacheLayer CompressedLayer(const CompressedSizes& sizes) {
+  CacheLayer kept{.key = sizes.key, .window = sizes.window};
+  if (sizes.ratio == 0) return kept;
+  kept.ratio = sizes.ratio;
+  kept.compressed = sizes.key;
+  kept.state = 2 * sizes.ratio * sizes.key;  // a value and a score for each number of a key
+  if (sizes.ratio != kIndexedCompression) return kept;
+  kept.compressed += sizes.indexer;
+  // Of two blocks, and for the keys of two.
+  kept.state = 2 * (2 * sizes.ratio) * (2 * kept.compressed);
+  return kept;
+}
+
 class ConfigCache {
  public:
   // `config` has the `defaults`.
@@ -69,6 +89,7 @@ class ConfigCache {
   }
 
   Result<CacheLayer> Of(uint32_t layer, const LayerPromise& promised) const {
+    if (config_.Has(fields::kCompressRatios)) return Compressed(layer);
     switch (promised.kind) {
       case LayerKind::kUnnamed:
         if (promised.attention.empty() || !promised.indexer) return Unnamed(layer);
@@ -197,6 +218,21 @@ class ConfigCache {
     }
     return CacheLayer{
         .key = heads * size, .value = heads * value, .window = window.value_or(usual)};
+  }
+
+  Result<CacheLayer> Compressed(uint32_t layer) const {
+    SHARD_TRY(const std::vector<uint32_t> ratios, config_.FindU32s(fields::kCompressRatios));
+    if (layer >= ratios.size()) {
+      return Unknown(layer,
+                     Cat(*fields::kCompressRatios.begin(), ": expected a number, found none"));
+    }
+    CompressedSizes sizes{.ratio = ratios[layer]};
+    SHARD_TRY(sizes.key, HeadSize(layer));
+    SHARD_TRY(sizes.window, Needed(layer, fields::kWindow));
+    SHARD_TRY(sizes.indexer, Size(fields::kIndexSize));
+    if (sizes.ratio <= kMaxModelCount) return CompressedLayer(sizes);
+    return config_.Wrong(*config_.Find(fields::kCompressRatios),
+                         Cat("numbers up to ", kMaxModelCount));
   }
 
   // Kimi delta attention: heads of one size, and three convolutions over all of them. The sizes are
@@ -348,6 +384,7 @@ class GgufCache {
     SHARD_TRY(const uint64_t absorbed, Number("attention.key_length_mla"));
     latent_ = absorbed > 0;
     SHARD_TRY(indexer_, Number("attention.indexer.key_length"));
+    SHARD_TRY(ratios_, PerLayer("attention.compress_ratios"));
     return Ok();
   }
 
@@ -425,6 +462,9 @@ class GgufCache {
 
   CacheLayer Of(uint32_t layer) const {
     if (recurrent_[layer]) return {.state = state_};
+    // Without a window (Qwen4-Exp), blocks are only what an indexer picks from.
+    if (!ratios_.empty() && window_ > 0)
+      return CompressedLayer({key_, window_, ratios_[layer], indexer_});
     const uint64_t heads = key_heads_[layer];
     if (heads == 0) return {};
     const bool window = windowed_[layer];
@@ -438,7 +478,7 @@ class GgufCache {
   GgufKeys keys_;
   GgufArchitecture architecture_;  // nothing is built in for one that is not known
   uint32_t layers_ = 0;
-  std::vector<uint32_t> heads_, key_heads_;
+  std::vector<uint32_t> heads_, key_heads_, ratios_;
   uint64_t key_ = 0, value_ = 0, swa_key_ = 0, swa_value_ = 0;
   uint64_t window_ = 0, indexer_ = 0, state_ = 0;
   bool latent_ = false;
@@ -478,6 +518,23 @@ uint64_t CellsOf(const CacheLayer& layer, uint64_t context) {
   return std::min(all, AlignUp(std::min(context, layer.window + kBatchTokens), kCellMultiple));
 }
 
+// As many as tokens of the whole session have blocks.
+uint64_t CompressedCells(const CacheLayer& layer, uint64_t context) {
+  if (layer.ratio == 0 || context == 0) return 0;
+  const uint64_t blocks = (AlignUp(context, kCellMultiple) - 1) / layer.ratio + 1;
+  return AlignUp(blocks, kCellMultiple);
+}
+
+// The bytes of so many numbers of a layer.
+Result<uint64_t> BytesOfNumbers(const CacheLayer& layer, uint64_t numbers,
+                                const quant::Format& type) {
+  if (const auto bytes = type.BytesFor(numbers)) return *bytes;
+  return Error{Code::kInvalidArgument,
+               Cat("--kv-type ", type.name, ": layer ", layer.layer, ": expected a multiple of ",
+                   type.block_values, " numbers per token, found ", numbers),
+               "f16 takes any number"};
+}
+
 Error TooLarge() {
   return {Code::kInvalidArgument,
           "--context and --sessions: expected a cache of fewer than 2^63 bytes, found more"};
@@ -497,23 +554,18 @@ Result<std::map<uint32_t, uint64_t>> CacheBytesByLayer(const CacheShape& shape,
                                                        const CacheUse& use) {
   std::map<uint32_t, uint64_t> bytes;
   for (const CacheLayer& layer : shape) {
-    uint64_t row = 0;
-    for (const uint64_t numbers : {layer.key, layer.value}) {
-      const auto part = use.type->BytesFor(numbers);
-      if (!part) {
-        return Error{
-            Code::kInvalidArgument,
-            Cat("--kv-type ", use.type->name, ": layer ", layer.layer, ": expected a multiple of ",
-                use.type->block_values, " numbers per token, found ", numbers),
-            "f16 takes any number"};
-      }
-      row += *part;
+    SHARD_TRY(const uint64_t key, BytesOfNumbers(layer, layer.key, *use.type));
+    SHARD_TRY(const uint64_t value, BytesOfNumbers(layer, layer.value, *use.type));
+    SHARD_TRY(const uint64_t block, BytesOfNumbers(layer, layer.compressed, *use.type));
+    uint64_t sum = 0;
+    for (const auto& part : {Product({key + value, CellsOf(layer, use.context), use.sessions}),
+                             Product({block, CompressedCells(layer, use.context), use.sessions}),
+                             Product({layer.state, kStateBytes, use.sessions})}) {
+      const auto next = part ? CheckedAdd(sum, *part) : std::nullopt;
+      if (!next || *next > UINT64_MAX / 2) return TooLarge();
+      sum = *next;
     }
-    const auto kept = Product({row, CellsOf(layer, use.context), use.sessions});
-    const auto state = Product({layer.state, kStateBytes, use.sessions});
-    const auto both = kept && state ? CheckedAdd(*kept, *state) : std::nullopt;
-    if (!both || *both > UINT64_MAX / 2) return TooLarge();
-    bytes[layer.layer] = *both;
+    bytes[layer.layer] = sum;
   }
   return bytes;
 }

@@ -7,6 +7,9 @@
 //                    MLA has no V); with an indexer also its keys
 //   windows          a layer whose attention looks back over `window` tokens keeps those and one
 //                    batch (llama-kv-cache-iswa.cpp)
+//   compressed       DeepSeek-V4: the keys of a window, which are values, too; for each block of
+//                    tokens a key, and with an indexer its key; and in F32, per session, what the
+//                    tokens of the last blocks give to keys (llama-kv-cache-dsv4.cpp)
 //   recurrent        convolution and state of Mamba, Gated DeltaNet and short convolutions, in F32,
 //                    per session (n_embd_r, n_embd_s)
 // Blocks for multi-token prediction keep nothing: stock runtimes do not run them.
@@ -32,6 +35,8 @@ struct CacheLayer {
   uint64_t key = 0, value = 0;  // numbers stored per token
   uint64_t window = 0;          // tokens that attention looks back over; 0: the whole session
   uint64_t state = 0;           // F32 numbers stored per session, however long it is
+  uint64_t compressed = 0;      // numbers stored for each `ratio` tokens of the whole session
+  uint64_t ratio = 0;
   bool operator==(const CacheLayer&) const = default;
 };
 using CacheShape = std::vector<CacheLayer>;  // of every decoder layer, ascending

@@ -87,11 +87,14 @@ struct LayerSpec {
   bool embeds_ngrams = false;  // ModelSpec::ngrams; the layer is recurrent
   // With ModelSpec::indexer: the layer has one; otherwise it uses what the last such layer picked.
   bool own_indexer = false;
+  uint32_t ratio = 0;  // with ModelSpec::compressed: tokens of a compressed key; 0: none
+  // A table names the experts of each token id (DeepSeek-V4); the router only weighs them.
+  bool routes_by_table = false;
   // False in models whose layers are only one thing each: no attention (or recurrence) before the
   // MLP, or no MLP or experts after it.
   bool mixes = true, feeds = true;
   uint32_t window = 0, chunk = 0;  // AttentionShape
-  // Limits of kLimitedSilu for dense and shared MLPs and for experts; 0: none.
+  // Limits of ModelSpec::limited for dense and shared MLPs and for experts; 0: none.
   float mlp_limit = 0, expert_limit = 0;
   // The router of MoE layers. The tensors show which layers these are, and their experts.
   Routing router;
@@ -121,6 +124,8 @@ struct ModelSpec {
   bool unused_indexer = false;
   IndexerShape indexer;  // no heads: attention sees all positions
   bool is_latent() const { return latent.rank > 0; }
+  // Attention's values are columns of its keys.
+  bool values_in_keys() const { return is_latent() || compressed.groups > 0; }
 
   // Recurrent layers have one of these: Qwen3-Next and Qwen3.5, Nemotron-H and Granite 4, Ling 3.0,
   // LFM2.
@@ -129,10 +134,18 @@ struct ModelSpec {
   KdaShape kda;
   ConvolutionShape convolution;
   BlockShape blocks;  // MiniMax-M3, Qwen4-Exp
+  CompressedShape compressed;
   StreamShape streams;
   NgramShape ngrams;
   // Of a row that runs through the layers.
   uint32_t stream_width() const { return std::max(streams.count, 1u) * width; }
+  // The compressors of a layer with a ratio, of attention's keys and of the indexer's.
+  CompressorShape CompressorOf(uint32_t number) const {
+    return {layer[number].ratio, layer[number].key_width, layer[number].own_indexer};
+  }
+  CompressorShape IndexCompressorOf(uint32_t number) const {
+    return {layer[number].own_indexer ? layer[number].ratio : 0, indexer.width, true};
+  }
   RecurrentShape recurrence() const {
     if (convolution.kernel > 0) return convolution.state();
     if (kda.heads > 0) return kda.state();
@@ -177,6 +190,16 @@ struct ModelSpec {
   float logit_cap = 0;                        // logits become cap * tanh(logit / cap); 0: unchanged
   Activation activation = Activation::kSilu;  // for dense and shared MLPs
   Activation expert_activation = Activation::kSilu;  // for routed experts
+  // What they are in layers with limits.
+  Activation::Kind limited = Activation::kLimitedSilu;
+  Activation MlpActivationOf(uint32_t number) const {
+    const float limit = layer[number].mlp_limit;
+    return limit > 0 ? Activation(limited, limit) : activation;
+  }
+  Activation ExpertActivationOf(uint32_t number) const {
+    const float limit = layer[number].expert_limit;
+    return limit > 0 ? Activation(limited, limit) : expert_activation;
+  }
   bool weigh_inputs = false;              // Llama-4: the gate multiplies the expert's input
   const char* second_norm = "ffn_norm";   // the tensor before the MLP
   const char* last_norm = "output_norm";  // the tensor before the head

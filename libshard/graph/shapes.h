@@ -9,17 +9,18 @@ namespace moepack {
 
 struct Activation {
   enum Kind : uint8_t {
-    kSilu,         // silu(gate) * up
-    kGelu,         // gelu(gate) * up, tanh form
-    kClampedSilu,  // gpt-oss: g = min(gate, 7), u = clamp(up, -7, 7); g * sigmoid(1.702 g) * (u +
-                   // 1)
-    kSigmoid,      // sigmoid(gate) * up
-    kSquaredRelu,  // max(gate, 0)^2; there is no up
-    kLimitedSilu,  // Step-3.5: min(silu(gate), limit) * clamp(up, -limit, limit)
-    kRelu,         // max(gate, 0) * up
+    kSilu,           // silu(gate) * up
+    kGelu,           // gelu(gate) * up, tanh form
+    kClampedSilu,    // gpt-oss: g = min(gate, 7), u = clamp(up, -7, 7); g * sigmoid(1.702 g) * (u +
+                     // 1)
+    kSigmoid,        // sigmoid(gate) * up
+    kSquaredRelu,    // max(gate, 0)^2; there is no up
+    kLimitedSilu,    // Step-3.5: min(silu(gate), limit) * clamp(up, -limit, limit)
+    kRelu,           // max(gate, 0) * up
+    kSiluOfLimited,  // DeepSeek-V4: silu(min(gate, limit)) * clamp(up, -limit, limit)
   };
   Kind kind = kSilu;
-  float limit = 0;  // for kLimitedSilu
+  float limit = 0;  // for kLimitedSilu and kSiluOfLimited
 
   // A kind converts to an activation.
   constexpr Activation(Kind own = kSilu,  // NOLINT(google-explicit-constructor)
@@ -114,15 +115,6 @@ struct ConvolutionShape {
   bool operator==(const ConvolutionShape&) const = default;
 };
 
-// Several residual streams in place of one: hyper-connections (runtime-shim/session/
-// forward_gated_streams.cc). Each is as wide as the model.
-struct StreamShape {
-  uint32_t count = 0;  // 0: there is one stream, with norms
-  // What a block reads is the mean of the streams times gates, which go through this many values.
-  uint32_t low_rank = 0;
-  bool operator==(const StreamShape&) const = default;
-};
-
 // A layer that embeds the n-grams which end at a token (runtime-shim/model/ngram_embedding.h): a
 // hash of each picks rows of a table.
 struct NgramShape {
@@ -150,6 +142,43 @@ struct IndexerShape {
   uint32_t top_k = 0;
   uint32_t dims = 0;  // values at the start of each head that are rotated
   bool operator==(const IndexerShape&) const = default;
+};
+
+// Hyper-connections (runtime-shim/model/hyper_connections.h): the residual stream is `count`
+// streams as wide as the model, which every block mixes anew. 0: there is one, which is not mixed.
+struct StreamShape {
+  uint32_t count = 0;
+  uint32_t iterations = 0;  // of the normalisation of rows and columns
+  float eps = 0;
+  // Gated streams (Qwen4-Exp; runtime-shim/session/forward_gated_streams.cc): what a block reads is
+  // the mean of the normed streams times gates, which go through this many values; layers have no
+  // norms of their own.
+  uint32_t low_rank = 0;
+  bool gated() const { return low_rank > 0; }
+
+  // Of the projection: weights of what a block reads, of what it writes, of what streams keep.
+  uint32_t projected() const { return (2 + count) * count; }
+  bool operator==(const StreamShape&) const = default;
+};
+
+// The compressor of keys (runtime-shim/model/key_compressor.h): `ratio` tokens become one key.
+struct CompressorShape {
+  uint32_t ratio = 0;  // 0: there is none
+  uint32_t width = 0;  // of a key
+  // A key is also made of the tokens of the block before, by projections of its own.
+  bool overlaps = false;
+
+  uint32_t columns() const { return ratio == 0 ? 0 : overlaps ? 2 * width : width; }
+  uint32_t rows() const { return overlaps ? 2 * ratio : ratio; }  // tokens of a key
+  bool operator==(const CompressorShape&) const = default;
+};
+
+// Attention of DeepSeek-V4: one key head, whose keys are values, too; a window, and compressed keys
+// beyond it in layers with LayerSpec::ratio; an output projection in `groups` parts of `rank` rows.
+struct CompressedShape {
+  uint32_t groups = 0;  // 0: the model has other attention
+  uint32_t rank = 0;
+  bool operator==(const CompressedShape&) const = default;
 };
 
 }  // namespace moepack

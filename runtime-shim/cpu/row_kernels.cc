@@ -103,6 +103,16 @@ struct LimitedSiluAct {
   }
 };
 
+struct SiluOfLimitedAct {
+  float limit;
+  V operator()(V gate, V up) const {
+    const V high = Splat(limit), low = Splat(-limit);
+    const V g = hn::IfThenElse(hn::Gt(gate, high), high, gate);
+    const V u = hn::IfThenElse(hn::Gt(up, high), high, hn::IfThenElse(hn::Lt(up, low), low, up));
+    return hn::Mul(hn::Mul(g, SigmoidOf(g)), u);
+  }
+};
+
 struct ReluAct {
   V operator()(V gate, V up) const {
     return hn::Mul(hn::IfThenElse(hn::Lt(gate, Splat(0)), Splat(0), gate), up);
@@ -141,6 +151,8 @@ void ActivateLanes(Activation activation, std::span<float> gate, std::span<const
       return ActivateAll(LimitedSiluAct{activation.limit}, gate, up);
     case Activation::kRelu:
       return ActivateAll(ReluAct(), gate, up);
+    case Activation::kSiluOfLimited:
+      return ActivateAll(SiluOfLimitedAct{activation.limit}, gate, up);
   }
 }
 

@@ -100,6 +100,10 @@ struct ActivateWork {
       out = (silu > limit ? limit : silu) * near;
     } else if (kind == Activation::kRelu) {
       out = (g < 0 ? 0 : g) * u;
+    } else if (kind == Activation::kSiluOfLimited) {
+      const float low = g > limit ? limit : g;
+      const float near = u > limit ? limit : u < -limit ? -limit : u;
+      out = low * Sigmoid(low) * near;
     } else {
       constexpr float kLimit = 7, kSteepness = 1.702f;
       const float low = g > kLimit ? kLimit : g;

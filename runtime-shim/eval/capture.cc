@@ -43,7 +43,7 @@ void CaptureObserver::Observe(const RoutedBatch& batch) {
 
 void CaptureObserver::ObserveToken(const RoutedBatch& batch, uint32_t token, size_t layer) {
   Selection chosen;
-  if (teacher_ == Teacher::kApplied) {
+  if (teacher_ == Teacher::kApplied || batch.by_table) {
     chosen = batch.chosen[token];
   } else {
     const auto logits =

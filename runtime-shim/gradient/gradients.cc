@@ -190,6 +190,15 @@ void LimitedSilu(float limit, std::span<float> gate, std::span<float> up, std::s
       [limit](float x) { return ClampAt(x, -limit, limit); });
 }
 
+void SiluOfLimited(float limit, std::span<float> gate, std::span<float> up, std::span<float> out) {
+  Multiply(
+      gate, up, out,
+      [limit](float x) {
+        return x > limit ? Sloped{SiluAt(limit, 1).value, 0} : SiluAt(x, 1);
+      },
+      [limit](float x) { return ClampAt(x, -limit, limit); });
+}
+
 }  // namespace
 
 void ActivateWithSlopes(Activation activation, std::span<float> gate, std::span<float> up,
@@ -210,6 +219,8 @@ void ActivateWithSlopes(Activation activation, std::span<float> gate, std::span<
       return LimitedSilu(activation.limit, gate, up, out);
     case Activation::kRelu:
       return Multiply(gate, up, out, ReluAt, Identity);
+    case Activation::kSiluOfLimited:
+      return SiluOfLimited(activation.limit, gate, up, out);
   }
 }
 

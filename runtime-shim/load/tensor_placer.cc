@@ -61,7 +61,7 @@ void CopyInto(ByteView bytes, std::span<std::byte>& to) {
 
 Status CheckDecodable(const std::string& path, const std::string& tensor,
                       const quant::Format* format) {
-  if (format != nullptr && format->decode != nullptr) return Ok();
+  if (format != nullptr && (format->decode != nullptr || HoldsExpertIds(tensor))) return Ok();
   return Error{
       Code::kUnsupported,
       Cat(path, ": tensor ", Quoted(tensor), ": type: expected one that can be decoded, found ",

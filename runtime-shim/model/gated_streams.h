@@ -1,4 +1,4 @@
-// The weights of gated residual streams (ModelSpec::streams), and of a layer that embeds n-grams
+// The weights of gated residual streams (StreamShape::gated), and of a layer that embeds n-grams
 // into them.
 #pragma once
 

@@ -33,10 +33,9 @@ class TrunkBuilder {
     trunk.output = slots_.Optional("output.weight", {trunk.embedding.rows, spec_.width});
     if (!trunk.output) trunk.output = trunk.embedding;
     trunk.output_bias = slots_.OptionalVector("output.bias", trunk.embedding.rows);
-    if (spec_.streams.count > 0)
-      trunk.output_gates = TakeHeadGates(slots_, spec_);
-    else
-      trunk.output_norm = Norm(spec_.last_norm);
+    if (!spec_.streams.gated()) trunk.output_norm = Norm(spec_.last_norm);
+    vocabulary_ = trunk.embedding.rows;
+    if (spec_.streams.count > 0) trunk.streams = TakeHeadStreams(slots_, spec_);
     if (spec_.ngrams.size > 0) trunk.ngram_table = TakeNgramTable(slots_, spec_.ngrams);
     trunk.rope_factors =
         slots_.Values("rope_freqs.weight", std::max(spec_.rope.dims, spec_.local_rope.dims) / 2);
@@ -296,6 +295,11 @@ class TrunkBuilder {
   void Experts(uint32_t expert_count, LayerWeights& layer) {
     layer.router = Weighted("ffn_gate_inp", {expert_count, spec_.width});
     layer.selection_bias = SelectionBias(slots_, Name("exp_probs_b"), expert_count);
+    const LayerSpec& spec = spec_.layer[layer_];
+    if (spec.routes_by_table) {
+      layer.expert_table = slots_.Ids(Name("ffn_gate_tid2eid.weight"),
+                                      {vocabulary_, spec.router.top_k}, expert_count);
+    }
     if (spec_.expert_space > 0) {
       layer.space_down =
           slots_.Required(Name("ffn_latent_down.weight"), {spec_.expert_space, spec_.width});
@@ -309,10 +313,7 @@ class TrunkBuilder {
   }
 
   void Feed(uint32_t number, const char* norm, LayerWeights& layer) {
-    if (spec_.streams.count > 0)
-      layer.feed_gates = TakeGatedStreams(slots_, Name("hc_ffn_"), spec_);
-    else if (!spec_.one_norm)
-      layer.mlp_norm = Norm(Name(norm));
+    if (!spec_.one_norm && !spec_.streams.gated()) layer.mlp_norm = Norm(Name(norm));
     const auto found = weights_.moe_layers.find(number);
     const bool experts = found != weights_.moe_layers.end();
     if (experts) Experts(found->second, layer);
@@ -337,13 +338,16 @@ class TrunkBuilder {
       Feed(number, "attn_norm", layer);
       return layer;
     }
-    if (spec_.streams.count > 0)
-      layer.mixer_gates = TakeGatedStreams(slots_, Name("hc_attn_"), spec_);
-    else
-      layer.attention.norm = Norm(Name("attn_norm"));
+    if (!spec_.streams.gated()) layer.attention.norm = Norm(Name("attn_norm"));
+    if (spec_.streams.count > 0) {
+      layer.mixer_streams = TakeStreams(slots_, Name("hc_attn_"), spec_);
+      layer.streams = TakeStreams(slots_, Name("hc_ffn_"), spec_);
+    }
     if (spec_.layer[number].embeds_ngrams) layer.ngrams = TakeNgrams(slots_, Name("ple_"), spec_);
     if (spec_.layer[number].recurrent)
       Recurrence(layer);
+    else if (spec_.compressed.groups > 0)
+      layer.compressed = TakeCompressed(slots_, spec_, number);
     else if (spec_.is_latent())
       LatentProjections(layer);
     else
@@ -357,7 +361,7 @@ class TrunkBuilder {
   const Weights& weights_;
   const ModelSpec& spec_;
   TensorSlots slots_;
-  uint32_t layer_ = 0;
+  uint32_t layer_ = 0, vocabulary_ = 0;
 };
 
 class SetBuilder {

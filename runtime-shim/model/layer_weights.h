@@ -12,6 +12,7 @@
 #include "libshard/base/result.h"
 #include "libshard/graph/model_spec.h"
 #include "runtime-shim/executor/executor.h"
+#include "runtime-shim/model/compressed_weights.h"
 #include "runtime-shim/model/gated_streams.h"
 #include "runtime-shim/model/indexer.h"
 #include "runtime-shim/model/kda.h"
@@ -86,14 +87,16 @@ struct LayerWeights {
   MambaWeights mamba;
   ConvolutionWeights convolution;
   IndexerWeights indexer;
-  // ModelSpec::streams, in place of norms: before attention, and before the MLP or experts.
-  GatedStreamWeights mixer_gates, feed_gates;
-  NgramWeights ngrams;  // LayerSpec::embeds_ngrams
+  CompressedWeights compressed;          // ModelSpec::compressed
+  StreamWeights mixer_streams, streams;  // ModelSpec::streams: of attention; of MLP or experts
+  NgramWeights ngrams;                   // LayerSpec::embeds_ngrams
   Linear mlp_norm;
   MlpWeights dense;  // of layers without experts, or beside them
   ParallelWeights parallel;
   Linear router;  // of layers with experts
   std::vector<float> selection_bias;
+  // LayerSpec::routes_by_table: the experts of each token id, `top_k` of them.
+  std::vector<uint32_t> expert_table;
   Matrix space_down, space_up;  // ModelSpec::expert_space: to the experts' space and back
   MlpWeights shared;
   Matrix shared_gate;
@@ -127,8 +130,8 @@ struct DeviceSet {
 struct DeviceTrunk {
   Matrix embedding, output, output_bias;
   Linear output_norm;
-  GatedStreamWeights output_gates;  // ModelSpec::streams, in place of the norm
-  Matrix ngram_table;
+  StreamWeights streams;  // ModelSpec::streams: what the head reads
+  Matrix ngram_table;     // ModelSpec::ngrams
   std::vector<float> rope_factors, rope_long, rope_short;
   std::vector<LayerWeights> layers;
   std::vector<BufferPtr> buffers;

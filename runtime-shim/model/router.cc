@@ -186,6 +186,26 @@ Result<Selection> SelectExperts(std::span<const float> logits,
   return chosen;
 }
 
+Result<Selection> WeighExperts(std::span<const float> logits, std::span<const uint32_t> ids,
+                               const Routing& spec, const ExpertIds& eligible) {
+  SHARD_CHECK(CheckSpec(spec));
+  SHARD_CHECK(CheckEligible(spec, eligible));
+  SHARD_CHECK(CheckValues("logits", logits, spec.expert_count));
+  if (ids.size() != spec.top_k) return Bad("chosen experts", Cat(spec.top_k), Cat(ids.size()));
+  for (const uint32_t id : ids) {
+    if (!Contains(eligible, id)) return Bad("chosen expert", "an eligible one", Cat(id));
+  }
+  Floats probabilities(spec.expert_count, kMasked);
+  for (const uint32_t id : eligible) probabilities[id] = logits[id];
+  OfAll(spec)(probabilities);
+  Selection chosen;
+  chosen.ids.assign(ids.begin(), ids.end());
+  for (const uint32_t id : ids) chosen.weights.push_back(probabilities[id]);
+  OfChosen(spec)(chosen.weights);
+  FinishWeights(spec, chosen.weights);
+  return chosen;
+}
+
 std::vector<float> GateValues(std::span<const float> logits, const Routing& spec) {
   Floats values(logits.begin(), logits.end());
   OfAll(spec)(values);

@@ -31,6 +31,12 @@ Result<Selection> SelectExperts(std::span<const float> logits,
                                 std::span<const float> selection_bias, const Routing& spec,
                                 const ExpertIds& eligible);
 
+// Weighs experts that something else has chosen: `ids`, spec.top_k of them, in their order. Logits
+// of experts that are not eligible are ignored. kInvalidArgument if sizes or ids do not fit, or an
+// id is not eligible.
+Result<Selection> WeighExperts(std::span<const float> logits, std::span<const uint32_t> ids,
+                               const Routing& spec, const ExpertIds& eligible);
+
 // Returns the gate value of each expert without the choice: steps 2 and 6 (router.cc) over all
 // `logits`, without mask, bias, normalisation or scale. They are used to compare experts of one
 // layer.

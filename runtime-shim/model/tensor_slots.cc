@@ -128,9 +128,36 @@ std::vector<float> TensorSlots::Decoded(const std::string& name, MatrixShape sha
   if (!Has(name)) Refuse(name, Cat("a matrix of ", Text(shape)), "no such tensor");
   const HostTensor* tensor = Take(name, shape);
   if (tensor == nullptr || error_.has_value()) return {};
+  if (tensor->format->decode == nullptr) {
+    Refuse(name, "a type that can be decoded", std::string(tensor->format->name));
+    return {};
+  }
   std::vector<float> values(shape.rows * shape.columns);
-  tensor->format->decode(tensor->bytes, values);
+  const uint64_t row = *tensor->format->BytesFor(shape.columns);
+  for (uint64_t i = 0; i < shape.rows; ++i) {
+    tensor->format->decode(tensor->bytes.subspan(i * row, row),
+                           std::span(values).subspan(i * shape.columns, shape.columns));
+  }
   return values;
+}
+
+std::vector<uint32_t> TensorSlots::Ids(const std::string& name, MatrixShape shape, uint32_t end) {
+  if (!Has(name)) Refuse(name, Cat("a matrix of ", Text(shape)), "no such tensor");
+  const HostTensor* tensor = Take(name, shape);
+  if (tensor == nullptr || error_.has_value()) return {};
+  if (tensor->format->name != "i32") {
+    Refuse(name, "i32", std::string(tensor->format->name));
+    return {};
+  }
+  std::vector<int32_t> values(tensor->bytes.size() / sizeof(int32_t));
+  std::memcpy(values.data(), tensor->bytes.data(), tensor->bytes.size());
+  for (const int32_t value : values) {
+    if (value < 0 || static_cast<uint32_t>(value) >= end) {
+      Refuse(name, Cat("numbers below ", end), Cat(value));
+      return {};
+    }
+  }
+  return {values.begin(), values.end()};
 }
 
 Status TensorSlots::Finish() const {

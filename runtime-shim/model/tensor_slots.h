@@ -42,8 +42,10 @@ class TensorSlots {
   }
   // The same for a matrix, row after row, which must exist.
   std::vector<float> Values(const std::string& name, MatrixShape shape);
-  // The same for a matrix of any type that can be decoded.
+  // The same for a matrix of any type, which must exist.
   std::vector<float> Decoded(const std::string& name, MatrixShape shape);
+  // Takes a matrix of I32, row after row, whose values are below `end`; it must exist.
+  std::vector<uint32_t> Ids(const std::string& name, MatrixShape shape, uint32_t end);
   // Takes a vector that must be F32: a norm or bias.
   Matrix OptionalVector(const std::string& name, uint64_t width);
   Matrix RequiredVector(const std::string& name, uint64_t width);

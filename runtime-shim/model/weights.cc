@@ -20,6 +20,8 @@ uint64_t LaterExperts::widest() const {
   return widest;
 }
 
+bool HoldsExpertIds(std::string_view name) { return name.ends_with(".ffn_gate_tid2eid.weight"); }
+
 const HostTensor* Weights::FindTrunk(std::string_view name) const {
   const auto found = std::find_if(trunk.begin(), trunk.end(),
                                   [&](const HostTensor& tensor) { return tensor.name == name; });

@@ -23,7 +23,8 @@
 namespace moepack::runtime {
 
 // A tensor with llama.cpp's name. As in GgufTensor, the shape has the slowest dimension first, and
-// the expert axis is axis 0. Its type has a decoder. Its bytes start at a multiple of four and are
+// the expert axis is axis 0. Its type has a decoder, or it is a table of expert ids, which are I32
+// and stay on the host. Its bytes start at a multiple of four and are
 // borrowed from `memory` of the structure that lists it.
 struct HostTensor {
   std::string name;
@@ -31,6 +32,8 @@ struct HostTensor {
   std::vector<uint64_t> shape;
   std::span<const std::byte> bytes;
 };
+// By a tensor's name: DeepSeek-V4's tables of the experts of each token id.
+bool HoldsExpertIds(std::string_view name);
 
 // Experts that were loaded together: those of a group, of an overlay, or of a whole model.
 struct ExpertSet {

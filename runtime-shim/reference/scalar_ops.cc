@@ -29,6 +29,10 @@ double LimitedSilu(double gate, double up, double limit) {
   return std::min(Silu(gate), limit) * std::clamp(up, -limit, limit);
 }
 
+double SiluOfLimited(double gate, double up, double limit) {
+  return Silu(std::min(gate, limit)) * std::clamp(up, -limit, limit);
+}
+
 double Activated(Activation activation, double gate, double up) {
   switch (activation.kind) {
     case Activation::kSilu:
@@ -45,6 +49,8 @@ double Activated(Activation activation, double gate, double up) {
       return LimitedSilu(gate, up, activation.limit);
     case Activation::kRelu:
       return std::max(gate, 0.0) * up;
+    case Activation::kSiluOfLimited:
+      return SiluOfLimited(gate, up, activation.limit);
   }
   return std::numeric_limits<double>::quiet_NaN();
 }

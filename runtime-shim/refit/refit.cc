@@ -288,9 +288,7 @@ class RefitRun {
     const ModelSpec& spec = model_.spec();
     node.routing = spec.layer[layer].router;
     if (options_.top_k > 0) node.routing.top_k = options_.top_k;
-    const float limit = spec.layer[layer].expert_limit;
-    node.form = {limit > 0 ? Activation(Activation::kLimitedSilu, limit) : spec.expert_activation,
-                 spec.weigh_inputs};
+    node.form = {spec.ExpertActivationOf(layer), spec.weigh_inputs};
     const ExpertIds ids = Eligible(input_.plan, group, layer);
     const ExpertIds slots = RefitSlots(input_.plan, group, layer);
     SHARD_TRY(node.experts, ReadSourceExperts(model_.weights(), source_->sets(), layer, ids));

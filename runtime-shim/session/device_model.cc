@@ -55,7 +55,7 @@ Status DeviceModel::CheckRoom(uint64_t bytes, const std::string& what) const {
 Status DeviceModel::CheckTypes() const {
   const auto check = [this](const std::vector<HostTensor>& tensors) -> Status {
     for (const HostTensor& tensor : tensors) {
-      if (executor_.Supports(tensor.format)) continue;
+      if (executor_.Supports(tensor.format) || HoldsExpertIds(tensor.name)) continue;
       return Error{Code::kUnsupported, Cat(weights_->path, ": ", Quoted(tensor.name), ": executor ",
                                            executor_.name(), " has no ", tensor.format->name)};
     }

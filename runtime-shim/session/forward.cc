@@ -71,12 +71,12 @@ Status Forward::RunAttentionOf(uint32_t layer) {
   if (spec_.layer[layer].mixes) SHARD_CHECK(MixLayer());
   const bool normed_before = FeedsInParallel() || RoutesEarly() || spec_.one_norm;
   if (!spec_.layer[layer].feeds || normed_before) return Ok();
-  SHARD_CHECK(NormInput(weights_->mlp_norm, weights_->feed_gates));
+  SHARD_CHECK(NormInput(weights_->mlp_norm, weights_->streams));
   return Mark("norm before the MLP", Now(scratch_.normed));
 }
 
 Status Forward::MixLayer() {
-  SHARD_CHECK(NormInput(weights_->attention.norm, weights_->mixer_gates));
+  SHARD_CHECK(NormInput(weights_->attention.norm, weights_->mixer_streams));
   SHARD_CHECK(Mark("attention norm", Now(scratch_.normed)));
   SHARD_CHECK(Attend());
   const Rows branch = Now(scratch_.branch);
@@ -86,15 +86,17 @@ Status Forward::MixLayer() {
   return Ok();
 }
 
-Status Forward::NormInput(const Linear& norm, const GatedStreamWeights& gates) {
+Status Forward::NormInput(const Linear& norm, const StreamWeights& streams) {
   const Rows hidden = Now(scratch_.hidden), normed = Now(scratch_.normed);
-  if (spec_.streams.count > 0) return ReadGated(gates, hidden, normed);
-  Norm(norm, hidden, normed);
+  if (spec_.streams.gated()) return ReadGated(streams.gates, hidden, normed);
+  if (spec_.streams.count > 0) SHARD_CHECK(ReadStreams(streams));
+  Norm(norm, spec_.streams.count > 0 ? normed : hidden, normed);
   return Ok();
 }
 
 void Forward::AddToStream(float scale) {
-  if (spec_.streams.count > 0) return WriteGated();
+  if (spec_.streams.gated()) return WriteGated();
+  if (spec_.streams.count > 0) return WriteStreams();
   executor_.Add(Now(scratch_.hidden), Now(scratch_.branch), scale);
 }
 
@@ -120,6 +122,17 @@ Status Forward::RunMlp() {
   return Ok();
 }
 
+namespace {
+
+// Turns by the same angles in the other direction.
+std::vector<float> Backwards(std::vector<float> turns, uint32_t dims) {
+  for (size_t i = 0; i < turns.size(); ++i)
+    if (i % dims >= dims / 2) turns[i] = -turns[i];
+  return turns;
+}
+
+}  // namespace
+
 void Forward::WriteTurns() {
   const RopeSpec &rope = spec_.rope, &local = spec_.local_rope;
   turns_.resize(size_t{count_} * rope.dims);
@@ -134,15 +147,18 @@ void Forward::WriteTurns() {
   }
   executor_.Write(turns_, Now(scratch_.turns));
   if (local.dims > 0) executor_.Write(locals, Now(scratch_.local_turns));
+  if (spec_.compressed.groups == 0) return;
+  executor_.Write(Backwards(turns_, rope.dims), Now(scratch_.back_turns));
+  executor_.Write(Backwards(std::move(locals), local.dims), Now(scratch_.local_back_turns));
 }
 
-// A recurrent state cannot go back, so it is recomputed from the first token. The keys and values
+// A state cannot go back, so it is recomputed from the first token. The keys and values
 // of other layers are written again, with the same bits.
 Status Forward::CatchUp(const Segment& segment, uint32_t layers) {
   bool holds = true;
   for (uint32_t layer = 0; layer < layers; ++layer) {
-    if (!spec_.layer[layer].recurrent) continue;
-    holds = holds && (*segment.caches)[layer].state.length == segment.past;
+    const auto tokens = TokensInState(spec_.layer[layer], (*segment.caches)[layer]);
+    holds = holds && tokens.value_or(segment.past) == segment.past;
   }
   if (holds) return Ok();
   for (uint32_t layer = 0; layer < spec_.layers; ++layer)
@@ -214,7 +230,7 @@ Status Forward::ResumeAfterAttention(std::vector<Segment>& segments, uint32_t la
   layer_ = layer;
   weights_ = &model_.trunk().layers[layer];
   // AddShared reads the normed rows.
-  return FeedsInParallel() ? Ok() : NormInput(weights_->mlp_norm, weights_->feed_gates);
+  return FeedsInParallel() ? Ok() : NormInput(weights_->mlp_norm, weights_->streams);
 }
 
 Status Forward::RunSegments(std::span<Segment> segments, uint32_t layers) {
@@ -234,7 +250,8 @@ Status Forward::PutLogits(std::span<const uint32_t> rows, bool trace) {
   trace_ = trace;
   const auto count = static_cast<uint32_t>(rows.size());
   const Rows normed = scratch_.normed.Slice(0, count), logits = scratch_.logits.Slice(0, count);
-  SHARD_CHECK(PutHeadInputs(rows, normed));
+  SHARD_CHECK(GatherOutputs(rows, normed));
+  if (!spec_.streams.gated()) Norm(model_.trunk().output_norm, normed, normed);
   SHARD_CHECK(Mark("output norm", normed));
   executor_.MatMul(model_.trunk().output, normed, logits);
   if (model_.trunk().output_bias) executor_.AddBias(logits, model_.trunk().output_bias);

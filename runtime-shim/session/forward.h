@@ -68,22 +68,31 @@ class Forward {
   Status EmbedTokens(std::span<const uint32_t> tokens);
   Status RunAttentionOf(uint32_t layer);
   Status MixLayer();
-  // Puts the norm of the stream, or what the block reads of several, into scratch.normed.
-  Status NormInput(const Linear& norm, const GatedStreamWeights& gates);
-  // Adds the block's output to the stream, or to several.
+  // Puts the norm of the stream, or of what the block reads of several, into scratch.normed. What
+  // it reads of gated streams has no norm.
+  Status NormInput(const Linear& norm, const StreamWeights& streams);
   void AddToStream(float scale);
   bool FeedsInParallel() const;
   bool RoutesEarly() const { return spec_.routes_early && weights_->moe(); }
   // Norms the output of the MLP or the experts, if the family does, and adds it to the stream.
   void AddBranch(float scale);
 
+  // forward_streams.cc
+  Result<std::vector<float>> ProjectStreams(const StreamWeights& weights, const Rows& streams);
+  // Puts what the block reads into scratch.normed, and keeps what WriteStreams needs.
+  Status ReadStreams(const StreamWeights& weights);
+  // Mixes the streams, and adds to each its share of the block's output.
+  void WriteStreams();
+  // sum[t] = the streams of row t times their weights
+  void SumStreams(const Rows& streams, std::span<const float> weights, const Rows& sum);
+  // Puts what the head of the model reads of these rows into `out`.
+  Status GatherOutputs(std::span<const uint32_t> rows, const Rows& out);
+
   // forward_gated_streams.cc
   void NormStreams(const Rows& streams, const std::vector<Matrix>& norms, const Rows& normed);
-  // Puts what a block reads of the streams into `out`, and what WriteGated needs into scratch rows.
+  // Puts what a block reads into `out`, and keeps what WriteGated needs.
   Status ReadGated(const GatedStreamWeights& weights, const Rows& streams, const Rows& out);
   void WriteGated();
-  // Puts what the head of the model reads of these rows into `out`: their norm, without streams.
-  Status PutHeadInputs(std::span<const uint32_t> rows, const Rows& out);
 
   // forward_ngrams.cc
   Status AddNgrams();
@@ -128,6 +137,15 @@ class Forward {
   // kUnsupported if the layer uses what another one picked, which this pass has not run.
   Status CheckPicks() const;
 
+  // forward_compressed.cc
+  Status AttendCompressed();
+  Status ProjectCompressed();
+  Status CompressKeys();
+  Status ProjectIndexQueries();
+  Status MixCompressed();
+  void AttendBoth(const Segment& segment, uint32_t index);
+  Status ProjectGroups();
+
   // forward_mamba.cc
   Status RunMamba();
   Status RunConvolution();
@@ -149,6 +167,8 @@ class Forward {
   // Puts the logits of the segments' routers into `logits`.
   void ProjectRouters(const Rows& logits);
   std::span<const float> SelectionBiasOf(const Segment& segment) const;
+  // LayerSpec::routes_by_table: what the table names.
+  std::span<const uint32_t> ExpertsOfToken(uint32_t token) const;
   Result<std::vector<Selection>> Route();
   bool WantsOutputs() const;
   Status RunExperts(std::span<const Selection> chosen, const Rows& in);
@@ -161,17 +181,14 @@ class Forward {
 
   void Norm(const Linear& norm, const Rows& x, const Rows& y);
   // For the layer's dense and shared MLPs.
-  Activation MlpActivation() const {
-    const float limit = spec_.layer[layer_].mlp_limit;
-    return limit > 0 ? Activation(Activation::kLimitedSilu, limit) : spec_.activation;
-  }
+  Activation MlpActivation() const { return spec_.MlpActivationOf(layer_); }
   // The rows of the pass, and of a segment.
   Rows Now(const Rows& rows) const { return rows.Slice(0, count_); }
   // The same if only `width` values of a row are used, which are then contiguous.
   Rows Dense(const Rows& rows, uint32_t width) const {
     return {rows.buffer, rows.offset, count_, width, width};
   }
-  // Views the same values with one head per row. REQUIRES: rows are contiguous.
+  // Views the same values with one head, or stream, per row. REQUIRES: rows are contiguous.
   static Rows HeadsOf(const Rows& rows, uint32_t heads) {
     return {rows.buffer, rows.offset, rows.count * heads, rows.width / heads, rows.width / heads};
   }
@@ -205,6 +222,9 @@ class Forward {
   struct KdaResults {
     std::vector<float> queries, keys, values, decay, gate, strength;
   } kda_;
+  // Of hyper-connections, by row: what the streams get of the block's output, and of each other.
+  std::vector<float> stream_writes_, stream_keeps_;
+  std::vector<float> index_queries_, index_gains_;  // of compressed attention
 };
 
 }  // namespace moepack::runtime

@@ -56,7 +56,7 @@ void Forward::StoreCacheRows(const CacheRows& rows) {
   for (const Segment& segment : segments_) {
     const LayerCache& cache = (*segment.caches)[layer_];
     executor_.Copy(Own(rows.keys, segment), cache.keys.Slice(segment.past, segment.count()));
-    if (spec_.is_latent()) continue;  // the values are columns of the keys
+    if (spec_.values_in_keys()) continue;
     executor_.Copy(Own(rows.values, segment), cache.values.Slice(segment.past, segment.count()));
   }
 }
@@ -248,6 +248,7 @@ Rows Forward::GateHeads() {
 
 Status Forward::Attend() {
   if (spec_.layer[layer_].recurrent) return RunRecurrence();
+  if (spec_.compressed.groups > 0) return AttendCompressed();
   if (spec_.is_latent()) {
     SHARD_CHECK(ProjectLatent());
   } else {

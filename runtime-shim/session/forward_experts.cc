@@ -10,8 +10,12 @@ namespace moepack::runtime {
 
 namespace {
 
-// An expert's position among the choices of each row that picked it: row * top_k + rank.
-using Places = std::vector<size_t>;
+// Where a choice of a row, row * top_k + rank, is among the rows of its expert. A table of ids may
+// name an expert twice.
+struct Place {
+  size_t choice = 0, index = 0;
+};
+using Places = std::vector<Place>;
 
 // The experts that were picked, in ascending id, and their positions.
 struct Picked {
@@ -41,9 +45,15 @@ Picked PickedOf(std::span<const Segment> segments, uint32_t layer,
         expert = same_id.insert(expert, Expert{});
         expert->rows.weights = table[own.ids[rank]];
       }
-      expert->rows.rows.push_back(row);
-      expert->rows.gates.push_back(own.weights[rank] * expert->rows.weights->output_scale);
-      expert->places.push_back(row * own.ids.size() + rank);
+      const float gate = own.weights[rank] * expert->rows.weights->output_scale;
+      ExpertRows& rows = expert->rows;
+      if (!rows.rows.empty() && rows.rows.back() == row) {
+        rows.gates.back() += gate;
+      } else {
+        rows.rows.push_back(row);
+        rows.gates.push_back(gate);
+      }
+      expert->places.push_back({row * own.ids.size() + rank, rows.rows.size() - 1});
     }
   }
   Picked picked;
@@ -77,6 +87,11 @@ std::span<const float> Forward::SelectionBiasOf(const Segment& segment) const {
   return own != nullptr ? own->selection_bias : weights_->selection_bias;
 }
 
+std::span<const uint32_t> Forward::ExpertsOfToken(uint32_t token) const {
+  const size_t top_k = spec_.layer[layer_].router.top_k;
+  return std::span(weights_->expert_table).subspan(token * top_k, top_k);
+}
+
 Result<std::vector<Selection>> Forward::Route() {
   const Routing& router = spec_.layer[layer_].router;
   const Rows logits = Now(scratch_.router).Columns(0, router.expert_count);
@@ -91,7 +106,10 @@ Result<std::vector<Selection>> Forward::Route() {
       const std::span<const float> own =
           std::span(router_logits_)
               .subspan(chosen.size() * router.expert_count, router.expert_count);
-      Result<Selection> selection = SelectExperts(own, SelectionBiasOf(segment), router, ids);
+      Result<Selection> selection =
+          spec_.layer[layer_].routes_by_table
+              ? WeighExperts(own, ExpertsOfToken(segment.tokens[i]), router, ids)
+              : SelectExperts(own, SelectionBiasOf(segment), router, ids);
       if (!selection)
         return std::move(selection).error().Within(Cat(model_.weights().path, ": layer ", layer_));
       chosen.push_back(std::move(*selection));
@@ -124,12 +142,10 @@ Rows Forward::ExpertSums() const {
 Status Forward::RunExperts(std::span<const Selection> chosen, const Rows& in) {
   const Picked picked = PickedOf(segments_, layer_, chosen);
   const uint32_t width = spec_.expert_width();
-  const float limit = spec_.layer[layer_].expert_limit;
-  const Activation limited(Activation::kLimitedSilu, limit);
   const ExpertBatch batch = {picked.experts,
                              in,
                              ExpertSums(),
-                             limit > 0 ? limited : spec_.expert_activation,
+                             spec_.ExpertActivationOf(layer_),
                              spec_.weigh_inputs,
                              Dense(scratch_.expert_in, width),
                              Dense(scratch_.expert_out, width),
@@ -144,16 +160,17 @@ Status Forward::RunExperts(std::span<const Selection> chosen, const Rows& in) {
   const size_t top_k = spec_.layer[layer_].router.top_k;
   norms_.assign(outputs ? chosen.size() * top_k : 0, 0);
   peaks_.assign(norms_.size(), 0);
-  size_t index = 0;
-  for (const Places& places : picked.places) {
-    for (const size_t place : places) {
-      if (trace_) SHARD_CHECK(CheckFinite("experts", sizes.norms[index], place / top_k));
+  size_t first = 0;
+  for (size_t expert = 0; expert < picked.experts.size(); ++expert) {
+    for (const auto& [choice, index] : picked.places[expert]) {
+      const size_t at = first + index;
+      if (trace_) SHARD_CHECK(CheckFinite("experts", sizes.norms[at], choice / top_k));
       if (outputs) {
-        norms_[place] = sizes.norms[index];
-        peaks_[place] = sizes.peaks[index];
+        norms_[choice] = sizes.norms[at];
+        peaks_[choice] = sizes.peaks[at];
       }
-      ++index;
     }
+    first += picked.experts[expert].rows.size();
   }
   return Ok();
 }
@@ -173,6 +190,7 @@ void Forward::Observe(std::span<const Selection> chosen) {
         std::span(router_logits_).subspan(size_t{row} * expert_count, size_t{count} * expert_count);
     batch.selection_bias = SelectionBiasOf(segment);
     batch.chosen = chosen.subspan(row, count);
+    batch.by_table = spec_.layer[layer_].routes_by_table;
     if (segment.observer->wants_outputs()) {
       batch.output_norms = std::span(norms_).subspan(row * top_k, count * top_k);
       batch.output_peaks = std::span(peaks_).subspan(row * top_k, count * top_k);

@@ -24,7 +24,7 @@ void Forward::NormStreams(const Rows& streams, const std::vector<Matrix>& norms,
 Status Forward::ReadGated(const GatedStreamWeights& weights, const Rows& streams, const Rows& out) {
   const float share = 1 / static_cast<float>(spec_.streams.count);
   const auto rows_of = [&](const Rows& rows) { return rows.Slice(0, streams.count); };
-  const Rows normed = rows_of(scratch_.normed_streams), gates = rows_of(scratch_.stream_gates);
+  const Rows normed = rows_of(scratch_.next_streams), gates = rows_of(scratch_.stream_parts);
   NormStreams(streams, weights.norms, normed);
   SHARD_CHECK(Mark("norm of the streams", normed));
   const Rows low = rows_of(scratch_.low_values), activated = rows_of(scratch_.low_gates);
@@ -39,7 +39,7 @@ Status Forward::ReadGated(const GatedStreamWeights& weights, const Rows& streams
     executor_.Add(out, gates.Columns(stream * spec_.width, spec_.width), 1);
   executor_.Scale(out, share);
   if (!weights.inject) return Ok();
-  const Rows injections = rows_of(scratch_.injections);
+  const Rows injections = rows_of(scratch_.stream_mixes).Columns(0, spec_.streams.count);
   executor_.MatMul(weights.inject, normed, injections);
   executor_.Scale(injections, share);
   return Mark("shares of the streams", injections);
@@ -47,23 +47,12 @@ Status Forward::ReadGated(const GatedStreamWeights& weights, const Rows& streams
 
 void Forward::WriteGated() {
   constexpr float kMost = 2;  // so that an injection of zero adds the whole output
-  const Rows part = Now(scratch_.stream_gates).Columns(0, spec_.width);
+  const Rows part = Now(scratch_.stream_parts).Columns(0, spec_.width);
   for (uint32_t stream = 0; stream < spec_.streams.count; ++stream) {
     executor_.Copy(Now(scratch_.branch), part);
-    executor_.ScaleBySigmoid(part, Now(scratch_.injections).Columns(stream, 1));
+    executor_.ScaleBySigmoid(part, Now(scratch_.stream_mixes).Columns(stream, 1));
     executor_.Add(Now(scratch_.hidden).Columns(stream * spec_.width, spec_.width), part, kMost);
   }
-}
-
-Status Forward::PutHeadInputs(std::span<const uint32_t> rows, const Rows& out) {
-  if (spec_.streams.count == 0) {
-    executor_.Gather(Now(scratch_.hidden), rows, {}, out);
-    Norm(model_.trunk().output_norm, out, out);
-    return Ok();
-  }
-  const Rows streams = scratch_.stream_gates.Slice(0, out.count);
-  executor_.Gather(Now(scratch_.hidden), rows, {}, streams);
-  return ReadGated(model_.trunk().output_gates, streams, out);
 }
 
 }  // namespace moepack::runtime

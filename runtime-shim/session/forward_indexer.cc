@@ -9,6 +9,7 @@ namespace moepack::runtime {
 Status Forward::CheckPicks() const {
   const IndexerShape& shape = spec_.indexer;
   if (shape.heads == 0 || spec_.layer[layer_].own_indexer) return Ok();
+  if (spec_.compressed.groups > 0) return Ok();  // layers share nothing there
   for (const Segment& segment : segments_) {
     if (segment.past + segment.count() <= shape.top_k) continue;
     return Error{Code::kUnsupported,

@@ -29,7 +29,7 @@ Status Forward::AddNgrams() {
   const NgramWeights& weights = weights_->ngrams;
   const Rows embedded = Now(scratch_.ngrams), hidden = Now(scratch_.hidden);
   executor_.Embed(model_.trunk().ngram_table, PickNgrams(), HeadsOf(embedded, shape.picks()));
-  const Rows keys = Now(scratch_.stream_gates), queries = Now(scratch_.normed_streams);
+  const Rows keys = Now(scratch_.stream_parts), queries = Now(scratch_.next_streams);
   const Rows value = Now(scratch_.branch);
   executor_.MatMul(weights.key, embedded, keys);
   executor_.MatMul(weights.value, embedded, value);

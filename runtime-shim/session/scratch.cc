@@ -84,12 +84,44 @@ uint64_t Widest(const ModelSpec& spec, uint32_t LayerSpec::*heads, uint32_t Laye
 // results of a delta net's smaller projections use the second rows too; beta and alpha may be in
 // one row (DeltaWeights).
 uint64_t RecurrentIn(const ModelSpec& spec) {
+  uint32_t compressed = 0;
+  for (uint32_t number = 0; number < spec.layers; ++number)
+    compressed = std::max({compressed, spec.CompressorOf(number).columns(),
+                           spec.IndexCompressorOf(number).columns()});
   return std::max({spec.delta.channels(), spec.mamba.projected(), spec.kda.values(),
-                   spec.convolution.projected()});
+                   spec.convolution.projected(), compressed});
 }
 uint64_t RecurrentOut(const ModelSpec& spec) {
   return std::max({spec.delta.values(), 2 * spec.delta.value_heads, spec.mamba.inner(),
                    spec.kda.values(), spec.convolution.width});
+}
+
+// The rows of a cache that a token sees at most, with compressed attention: its window, and the
+// compressed keys of the layer that has most of them.
+uint64_t MostSeen(const ModelSpec& spec) {
+  uint64_t most = 0;
+  for (const LayerSpec& layer : spec.layer) {
+    if (layer.ratio == 0) continue;
+    const uint32_t blocks = spec.context / layer.ratio;
+    most = std::max(most, uint64_t{std::min(layer.window, spec.context)} +
+                              (layer.own_indexer ? std::min(blocks, spec.indexer.top_k) : blocks));
+  }
+  return most;
+}
+
+void AddCompressed(const DeviceModel& model, uint32_t batch, Scratch& scratch, Allocation& all) {
+  const ModelSpec& spec = model.spec();
+  uint64_t low = 0;
+  for (const LayerWeights& layer : model.trunk().layers)
+    low = std::max<uint64_t>(low, layer.compressed.query_down.rows);
+  all.Add(scratch.query_low, batch, low);
+  all.Add(scratch.queries, batch, Widest(spec, &LayerSpec::heads, &LayerSpec::key_width));
+  all.Add(scratch.attended, batch, Widest(spec, &LayerSpec::heads, &LayerSpec::value_width));
+  all.Add(scratch.output_low, batch, uint64_t{spec.compressed.groups} * spec.compressed.rank);
+  all.Add(scratch.index_queries, batch, uint64_t{spec.indexer.heads} * spec.indexer.width);
+  all.Add(scratch.index_weights, batch, spec.indexer.heads);
+  all.Add(scratch.back_turns, batch, spec.rope.dims);
+  all.Add(scratch.local_back_turns, batch, spec.local_rope.dims);
 }
 
 void AddAttention(const DeviceModel& model, uint32_t batch, Scratch& scratch, Allocation& all) {
@@ -104,6 +136,7 @@ void AddAttention(const DeviceModel& model, uint32_t batch, Scratch& scratch, Al
     all.Add(scratch.head_gates, batch, spec.softplus_gates ? values : heads);
   all.Add(scratch.recurrent_in, batch, RecurrentIn(spec));
   all.Add(scratch.recurrent_out, batch, RecurrentOut(spec));
+  if (spec.compressed.groups > 0) return AddCompressed(model, batch, scratch, all);
   if (!spec.is_latent()) {
     all.Add(scratch.queries, batch, Widest(spec, &LayerSpec::heads, &LayerSpec::key_width));
     all.Add(scratch.attended, batch, values);
@@ -138,17 +171,14 @@ void AddCache(const ModelSpec& spec, const CacheWidths& widths, uint32_t rows, R
               Rows& values, Allocation& all) {
   if (spec.is_latent()) return all.Add(keys, rows, spec.latent.rank + spec.rope.dims);
   all.Add(keys, rows, widths.key);
-  all.Add(values, rows, widths.value);
+  if (!spec.values_in_keys()) all.Add(values, rows, widths.value);
 }
 
-void AddStreams(const ModelSpec& spec, uint32_t batch, Scratch& scratch, Allocation& all) {
-  if (spec.streams.count == 0) return;
-  all.Add(scratch.normed_streams, batch, spec.stream_width());
-  all.Add(scratch.stream_gates, batch, spec.stream_width());
-  all.Add(scratch.low_gates, batch, spec.streams.low_rank);
-  all.Add(scratch.low_values, batch, spec.streams.low_rank);
-  all.Add(scratch.injections, batch, spec.streams.count);
-  all.Add(scratch.ngrams, batch, uint64_t{spec.ngrams.picks()} * spec.ngrams.width);
+// The rows of Scratch::picked, which do not depend on the batch, and their width.
+std::pair<uint64_t, uint64_t> PickedRows(const ModelSpec& spec) {
+  if (spec.compressed.groups > 0) return {MostSeen(spec), spec.key_width};
+  if (spec.indexer.heads == 0) return {0, 0};
+  return {spec.indexer.top_k, spec.latent.rank + spec.rope.dims};
 }
 
 void AddScratch(const DeviceModel& model, const RowCounts& counts, Scratch& scratch,
@@ -160,7 +190,14 @@ void AddScratch(const DeviceModel& model, const RowCounts& counts, Scratch& scra
   for (Rows* rows :
        {&scratch.normed, &scratch.branch, &scratch.expert_in, &scratch.expert_out, &scratch.zeros})
     all.Add(*rows, batch, spec.width);
-  AddStreams(spec, batch, scratch, all);
+  if (spec.streams.count > 0) {
+    all.Add(scratch.next_streams, batch, spec.stream_width());
+    all.Add(scratch.stream_parts, batch, spec.stream_width());
+    all.Add(scratch.stream_mixes, batch, spec.streams.projected());
+    all.Add(scratch.low_gates, batch, spec.streams.low_rank);
+    all.Add(scratch.low_values, batch, spec.streams.low_rank);
+  }
+  all.Add(scratch.ngrams, batch, uint64_t{spec.ngrams.picks()} * spec.ngrams.width);
   all.Add(scratch.space_in, batch, spec.expert_space);
   all.Add(scratch.space_out, batch, spec.expert_space);
   AddAttention(model, batch, scratch, all);
@@ -169,8 +206,8 @@ void AddScratch(const DeviceModel& model, const RowCounts& counts, Scratch& scra
   AddCache(spec, widest, batch, scratch.keys, scratch.values, all);
   const bool beside = spec.parallel_experts || spec.routes_early || spec.chunks.experts > 0;
   all.Add(scratch.beside, batch, beside ? spec.width : 0);
-  if (spec.indexer.heads > 0)
-    all.Add(scratch.picked, spec.indexer.top_k, spec.latent.rank + spec.rope.dims);
+  const auto [picked, picked_width] = PickedRows(spec);
+  all.Add(scratch.picked, static_cast<uint32_t>(picked), picked_width);
   all.Add(scratch.gate, batch, WidestMlp(model));
   all.Add(scratch.up, batch, WidestMlp(model));
   all.Add(scratch.router, batch, MostExperts(model));
@@ -195,33 +232,43 @@ void AddCaches(const ModelSpec& spec, const RowCounts& counts, Caches& caches, A
                                   uint64_t{layer.key_heads} * layer.value_width};
       AddCache(spec, widths, counts.context, cache.keys, cache.values, all);
     }
+    if (layer.ratio > 0)
+      all.Add(cache.compressed_keys, std::max(1u, counts.context / layer.ratio), layer.key_width);
   }
 }
 
-// What the layers of a recurrence have on the host: a session's states.
+// What layers have on the host: the states of a session's recurrences and compressors.
 uint64_t StateBytes(const ModelSpec& spec) {
-  uint64_t bytes = 0;
-  for (const LayerSpec& layer : spec.layer) {
-    if (layer.recurrent) bytes += spec.recurrence().values() * sizeof(float);
-    if (layer.embeds_ngrams) bytes += spec.ngrams.state().values() * sizeof(float);
+  uint64_t values = 0;
+  for (uint32_t number = 0; number < spec.layers; ++number) {
+    if (spec.layer[number].recurrent) values += spec.recurrence().values();
+    if (spec.layer[number].embeds_ngrams) values += spec.ngrams.state().values();
+    for (const CompressorShape& shape : {spec.CompressorOf(number), spec.IndexCompressorOf(number)})
+      values += 2 * uint64_t{shape.rows()} * shape.columns();
   }
-  return bytes;
+  return values * sizeof(float);
+}
+
+// Of how many positions the cache has whole rows, in each layer.
+uint32_t WholePositions(const ModelSpec& spec) {
+  uint32_t positions = 1;
+  for (const LayerSpec& layer : spec.layer) positions = std::max(positions, layer.ratio);
+  return positions;
 }
 
 // What the layers with an indexer have on the host for each position.
 uint64_t IndexKeyBytes(const ModelSpec& spec) {
   uint64_t bytes = 0;
   for (const LayerSpec& layer : spec.layer) {
-    if (layer.own_indexer) bytes += spec.indexer.width * sizeof(float);
+    if (layer.own_indexer) bytes += spec.indexer.width * sizeof(float) / std::max(1u, layer.ratio);
     if (layer.picks_blocks) bytes += spec.blocks.width * sizeof(float);
   }
   return bytes;
 }
 
-// The rows of Scratch::picked, which do not depend on the batch.
 uint64_t PickedBytes(const ModelSpec& spec) {
-  if (spec.indexer.heads == 0) return 0;
-  return uint64_t{spec.indexer.top_k} * (spec.latent.rank + spec.rope.dims) * sizeof(float);
+  const auto [rows, width] = PickedRows(spec);
+  return rows * width * sizeof(float);
 }
 
 // Of the embedding of n-grams, on the host: keys, queries and what is added, and the value.
@@ -231,9 +278,17 @@ uint64_t NgramValues(const ModelSpec& spec) {
 
 }  // namespace
 
+std::optional<uint32_t> TokensInState(const LayerSpec& layer, const LayerCache& cache) {
+  if (layer.recurrent) return cache.state.length;
+  if (layer.ratio > 0) return cache.compressor.length;
+  return std::nullopt;
+}
+
 void ClearState(const ModelSpec& spec, uint32_t number, LayerCache& cache) {
   if (spec.layer[number].recurrent) cache.state.Clear(spec.recurrence());
   if (spec.layer[number].embeds_ngrams) cache.ngrams.Clear(spec.ngrams.state());
+  cache.compressor.Clear(spec.CompressorOf(number));
+  cache.index_compressor.Clear(spec.IndexCompressorOf(number));
 }
 
 RowBytes BytesOfRow(const DeviceModel& model) {
@@ -241,7 +296,8 @@ RowBytes BytesOfRow(const DeviceModel& model) {
   Caches caches;
   Allocation row, position;
   AddScratch(model, {}, scratch, row);
-  AddCaches(model.spec(), {}, caches, position);
+  const uint32_t positions = WholePositions(model.spec());
+  AddCaches(model.spec(), {.context = positions}, caches, position);
   // Without the one row of logits, as those of a batch are read in slices. With the values between
   // the steps of all experts of a token, which the CPU keeps (cpu/cpu.cc).
   const uint64_t logits = sizeof(float) * uint64_t{model.vocabulary()};
@@ -254,7 +310,7 @@ RowBytes BytesOfRow(const DeviceModel& model) {
   const uint64_t results = spec.kda.heads > 0 ? 6 : 3;
   const uint64_t read = RecurrentIn(spec) + results * RecurrentOut(spec) + NgramValues(spec);
   return {row.bytes() - logits - PickedBytes(spec) + experts + read * sizeof(float),
-          position.bytes() + IndexKeyBytes(spec), StateBytes(spec) + PickedBytes(spec)};
+          position.bytes() / positions + IndexKeyBytes(spec), StateBytes(spec) + PickedBytes(spec)};
 }
 
 Result<Caches> AllocateRows(const DeviceModel& model, const RowCounts& counts, Scratch& scratch) {
@@ -277,8 +333,9 @@ Result<Caches> AllocateRows(const DeviceModel& model, const RowCounts& counts, S
   SHARD_CHECK(all.Make(executor, caches.buffers));
   // Last, so that the sessions that are open keep their rows if something does not fit.
   if (larger) scratch = std::move(made);
-  if (spec.is_latent()) {
-    for (LayerCache& cache : caches.layers) cache.values = cache.keys.Columns(0, spec.latent.rank);
+  const uint32_t columns = spec.is_latent() ? spec.latent.rank : spec.key_width;
+  if (spec.values_in_keys()) {
+    for (LayerCache& cache : caches.layers) cache.values = cache.keys.Columns(0, columns);
   }
   return caches;
 }

@@ -9,6 +9,7 @@
 #include "libshard/base/result.h"
 #include "libshard/graph/model_spec.h"
 #include "runtime-shim/executor/shapes.h"
+#include "runtime-shim/model/key_compressor.h"
 #include "runtime-shim/model/recurrence.h"
 
 namespace moepack::runtime {
@@ -20,13 +21,19 @@ struct LayerCache {
   Rows keys, values;      // values may be columns of keys
   RecurrentState state;   // of a recurrent layer, which has no rows
   RecurrentState ngrams;  // of a layer that embeds n-grams, and so is recurrent
-  // Of a layer with an indexer: one key for each position.
+  // Of a layer with an indexer: one key for each position, or for each compressed key.
   std::vector<float> index_keys;
+  // Of a layer with a ratio: a row for each complete block, and the tokens since then.
+  Rows compressed_keys;
+  CompressorState compressor, index_compressor;
 };
 
 using LayerCaches = std::vector<LayerCache>;
 
-// Makes the states of a layer those of no tokens.
+// A layer's state is what it cannot take back to an earlier token. Returns how many tokens went
+// into it; none for a layer that keeps rows only.
+std::optional<uint32_t> TokensInState(const LayerSpec& layer, const LayerCache& cache);
+// Makes it the state of no tokens.
 void ClearState(const ModelSpec& spec, uint32_t number, LayerCache& cache);
 
 // All have `batch` rows, except for the logits. The comments give widths in values.
@@ -34,17 +41,19 @@ struct Scratch {
   uint32_t batch = 0;
   Rows hidden;          // ModelSpec::stream_width
   Rows normed, branch;  // width
-  // ModelSpec::streams: two like hidden; two of the low rank; a value for each stream.
-  Rows normed_streams, stream_gates, low_gates, low_values, injections;
+  // ModelSpec::streams: two like hidden, and StreamShape::projected; two of the low rank.
+  Rows next_streams, stream_parts, stream_mixes, low_gates, low_values;
   Rows ngrams;             // ModelSpec::ngrams: picks * width of the table's rows
   Rows queries, attended;  // heads * key width, heads * value width
   Rows keys, values;       // like the widest layer's cache, for passes of several sessions
-  // Latent attention: down-projected, before the heads' keys. query_wide also if queries have
-  // gates: heads * 2 * key width.
+  // Latent and compressed attention: down-projected, before the heads' keys. query_wide also if
+  // queries have gates: heads * 2 * key width.
   Rows query_low, query_wide;
   Rows gates;       // of gated queries: heads * key width; of gated attention: like `attended`
   Rows head_gates;  // heads, or heads * value width for ModelSpec::softplus_gates
-  // Of an indexer: heads * its width, its width, heads; and top_k rows of a cache.
+  Rows output_low;  // ModelSpec::compressed: groups * rank
+  // Of an indexer: heads * its width, its width, heads; and rows of a cache: top_k, for compressed
+  // attention as many as a token sees at most.
   Rows index_queries, index_key, index_weights, picked;
   // Inputs and outputs of a recurrence: a delta net's channels and values, Mamba's projection and
   // inner width, the values of KDA, a convolution's projection and width.
@@ -59,7 +68,8 @@ struct Scratch {
   Rows router;                 // the largest number of experts of a layer
   Rows shared_gate;            // 1
   Rows turns, local_turns;     // rope dims
-  Rows logits;                 // vocabulary; as many rows as RowCounts::logit_bytes hold
+  Rows back_turns, local_back_turns;  // ModelSpec::compressed: the same angles, backwards
+  Rows logits;                        // vocabulary; as many rows as RowCounts::logit_bytes hold
   std::vector<BufferPtr> buffers;
 };
 

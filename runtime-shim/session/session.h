@@ -50,6 +50,7 @@ struct RoutedBatch {
   std::span<const float> logits;          // [tokens, expert_count], unmasked
   std::span<const float> selection_bias;  // [expert_count] or empty
   std::span<const Selection> chosen;      // per token: ids and the gates that were applied
+  bool by_table = false;  // `chosen` does not depend on the logits, which only weigh it
   // For each token and chosen expert, best first, the Euclidean norm and the largest magnitude of
   // the expert's output before its gate. [tokens * top_k], or empty if not requested.
   std::span<const float> output_norms, output_peaks;

@@ -2,13 +2,42 @@
 // llama.cpp computes from the checkpoint's exact conversion as an F32 file (FP8 with scales becomes
 // BF16, as the runtime shim reads it), with which the runtime shim's test of golden families
 // compares (tests/runtime-shim/session/golden_families_test.cc). The tables of NOTE.md are of BF16
-// files with keys and values in half floats, whose rounding no other program repeats. It is no
-// test: run it once for a new family.
+// files with keys and values in half floats, whose rounding no other program repeats. Families
+// whose attention changes after more tokens than those of NOTE.md also get stock-f32-long.json. It
+// is no test: run it once for a new family.
 // usage: run.sh stock_f32.mjs ROOT MOEPACK MAKE_FIXTURES WORK_DIR FAMILY...
 import {mkdirSync, readFileSync, writeFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {logProbabilities} from './runtime.mjs';
 import {goldenCheckpoint, inRoot, moepack, workDirectory} from './tool.mjs';
+
+// How many tokens a longer text has: here more than a compressed key stands for.
+const longTexts = {'deepseek-v4': 160};
+
+// Numbers of a small generator, below `size`.
+function someTokens(count, size) {
+  const mask = (1n << 64n) - 1n;
+  let state = 3n;
+  return Array.from({length: count}, () => {
+    state = (state * 6364136223846793005n + 1442695040888963407n) & mask;
+    return Number(state >> 33n) % size;
+  });
+}
+
+async function write(family, name, file, tokensOf) {
+  const {tokens, rows} = await logProbabilities(file, tokensOf);
+  const lines = rows.map((row, position) => {
+    const likeliest = row.indexOf(Math.max(...row));
+    const logProbability = Number(row[likeliest].toFixed(6));
+    return `    ${JSON.stringify([tokens[position], likeliest, logProbability])}`;
+  });
+  const folder = inRoot('fixtures/golden/convert', family);
+  mkdirSync(folder, {recursive: true});
+  writeFileSync(join(folder, name),
+    '{\n  "made_with": "llama.cpp v0.5.0, F32 weights, keys and values",\n' +
+    `  "token_likeliest_log_probability": [\n${lines.join(',\n')}\n  ]\n}\n`);
+  console.log(`${family}: ${rows.length} positions`);
+}
 
 const work = workDirectory('stock-f32');
 for (const family of process.argv.slice(6)) {
@@ -19,17 +48,10 @@ for (const family of process.argv.slice(6)) {
   const exact = join(work, `${family}-exact.gguf`);
   moepack('quantize', source, '--recipe', 'exact', '-o', exact);
   moepack('quantize', exact, '--recipe', 'F32', '--allow-requantize', '-o', file);
-  const {rows} = await logProbabilities(file, () => ids);
-  const positions = rows.map((row, position) => {
-    const likeliest = row.indexOf(Math.max(...row));
-    return [ids[position], likeliest, Number(row[likeliest].toFixed(6))];
-  });
-  const lines = positions.map((position) => `    ${JSON.stringify(position)}`).join(',\n');
-  const folder = inRoot('fixtures/golden/convert', family);
-  mkdirSync(folder, {recursive: true});
-  writeFileSync(join(folder, 'stock-f32.json'),
-    '{\n  "made_with": "llama.cpp v0.5.0, F32 weights, keys and values",\n' +
-    `  "token_likeliest_log_probability": [\n${lines}\n  ]\n}\n`);
-  console.log(`${family}: ${positions.length} positions`);
+  await write(family, 'stock-f32.json', file, () => ids);
+  if (family in longTexts) {
+    await write(family, 'stock-f32-long.json', file,
+      (vocabulary) => someTokens(longTexts[family], vocabulary));
+  }
 }
 process.exit(0);

@@ -12,6 +12,7 @@ const uint kSigmoid = 3;
 const uint kSquaredRelu = 4;
 const uint kLimitedSilu = 5;
 const uint kRelu = 6;
+const uint kSiluOfLimited = 7;
 layout(constant_id = 0) const uint kKind = 0;
 
 layout(push_constant) uniform Push {
@@ -38,6 +39,10 @@ float Activated(float g, float u) {
   if (kKind == kSquaredRelu) return AtLeast(g, 0) * AtLeast(g, 0);
   if (kKind == kLimitedSilu) return AtMost(g / (1 + exp(-g)), limit) * Within(u, limit);
   if (kKind == kRelu) return AtLeast(g, 0) * u;
+  if (kKind == kSiluOfLimited) {
+    const float low = AtMost(g, limit);
+    return low / (1 + exp(-low)) * Within(u, limit);
+  }
   const float limited = AtMost(g, 7);
   return limited / (1 + exp(-1.702 * limited)) * (Within(u, 7) + 1);
 }

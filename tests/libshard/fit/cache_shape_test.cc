@@ -72,6 +72,33 @@ TEST(CacheShape, IsTheLatentAndTheRopePartForLatentAttention) {
   EXPECT_EQ(indexed[0].key, 704u);
 }
 
+// DeepSeek-V4-Flash: a window in all layers; a key for each 4 tokens, and one of the indexer, or a
+// key for each 128. In F32 what 8 tokens give to two keys and to two of the indexer, or 128 to one.
+TEST(CacheShape, CompressedKeysAreOnePerBlock) {
+  const CacheShape shape = Shape(ConfigText("DeepseekV4ForCausalLM", Attention(3, 64, 1, 512) +
+                                                                         R"(, "sliding_window": 128,
+        "index_head_dim": 128, "compress_ratios": [0, 4, 128, 0])"));
+  ASSERT_EQ(shape.size(), 3u);
+  EXPECT_EQ(shape[0], (CacheLayer{.layer = 0, .key = 512, .window = 128}));
+  EXPECT_EQ(shape[1], (CacheLayer{.layer = 1,
+                                  .key = 512,
+                                  .window = 128,
+                                  .state = 2 * 8 * 2 * (512 + 128),
+                                  .compressed = 512 + 128,
+                                  .ratio = 4}));
+  EXPECT_EQ(shape[2], (CacheLayer{.layer = 2,
+                                  .key = 512,
+                                  .window = 128,
+                                  .state = 2 * 128 * 512,
+                                  .compressed = 512,
+                                  .ratio = 128}));
+  const uint64_t states = 4 * (2 * 8 * 2 * 640 + 2 * 128 * 512);
+  EXPECT_EQ(Bytes(shape, 65536, 1, "f16"), 3 * 1024u * 768 + 1280u * 16384 + 1024u * 512 + states);
+  // Cells of blocks are rounded up, too.
+  EXPECT_EQ(Bytes(shape, 512, 2, "f16"),
+            2 * (3 * 1024u * 512 + 1280u * 256 + 1024u * 256 + states));
+}
+
 // gpt-oss: every second layer attends to the last 128 tokens, and keeps a batch of 512 in addition.
 TEST(CacheShape, AWindowKeepsItsTokensPlusOneBatch) {
   const CacheShape shape = Shape(ConfigText(
@@ -234,10 +261,6 @@ TEST(CacheShape, IsTheSameFromAConfigAndFromItsGgufKeys) {
     if (!view) continue;
     const auto from_config = ReadCacheShape(*model);
     const auto from_keys = GgufCacheShape(layout, view->metadata);
-    if (layout == "deepseek-v4") {  // compressed keys: no rule for them is known
-      EXPECT_FALSE(from_config);
-      continue;
-    }
     ASSERT_TRUE(from_config) << layout << ": " << from_config.error().message;
     ASSERT_TRUE(from_keys) << layout << ": " << from_keys.error().message;
     EXPECT_TRUE(*from_config == *from_keys) << layout;
@@ -284,6 +307,17 @@ TEST(CacheShape, LayersWithoutKeyHeadsAreRecurrent) {
   ASSERT_TRUE(shape) << shape.error().message;
   EXPECT_EQ((*shape)[0], (CacheLayer{.layer = 0, .state = 3 * 4096 + 16 * 4096}));
   EXPECT_EQ((*shape)[1].key, 512u);
+}
+
+TEST(CacheShape, BlocksToPickFromAreNoCompressedKeys) {
+  GgufMetadata metadata = Keys("qwen4exp");
+  metadata.Set("qwen4exp.attention.recurrent_layers", GgufValue::Bools({true, true, true, false}));
+  metadata.Set("qwen4exp.attention.compress_ratios",
+               GgufValue::I32s(std::vector<int32_t>{0, 0, 0, 4}));
+  metadata.Set("qwen4exp.attention.indexer.key_length", GgufValue::U32(64));
+  const auto shape = GgufCacheShape("m.gguf", metadata);
+  ASSERT_TRUE(shape) << shape.error().message;
+  EXPECT_EQ((*shape)[3], (CacheLayer{.layer = 3, .key = 512 + 64, .value = 512}));
 }
 
 TEST(CacheShape, AListOfWindowsNeedsAnEntryPerLayer) {

@@ -275,68 +275,77 @@ TEST(ModelSpec, MinimaxM3PicksBlocksInLayersWithExperts) {
   EXPECT_THAT(MessageOf(keys), HasSubstr("an indexer with 4 heads for 2 key heads does not run"));
 }
 
-GgufMetadata Qwen4Exp() {
-  GgufMetadata keys = Hybrid("qwen4exp");
-  const std::pair<const char*, uint32_t> numbers[] = {{"hyper_connection.count", 4},
-                                                      {"hyper_connection.low_rank", 16},
+GgufMetadata DeepseekV4Keys() {
+  GgufMetadata keys = Keys("deepseek4");
+  const std::pair<const char*, uint32_t> numbers[] = {{"attention.head_count_kv", 1},
+                                                      {"attention.sliding_window", 128},
+                                                      {"attention.output_group_count", 2},
+                                                      {"attention.output_lora_rank", 16},
                                                       {"attention.indexer.head_count", 2},
-                                                      {"attention.indexer.key_length", 32},
-                                                      {"attention.indexer.top_k", 16},
-                                                      {"ple.ngram_size", 3},
-                                                      {"ple.heads_per_ngram", 1},
-                                                      {"ple.conv_kernel", 4},
-                                                      {"ple.eos_token_id", 9},
-                                                      {"embedding_length_per_layer_input", 8}};
+                                                      {"attention.indexer.key_length", 64},
+                                                      {"attention.indexer.top_k", 8},
+                                                      {"rope.dimension_count", 8},
+                                                      {"hyper_connection.count", 4},
+                                                      {"hyper_connection.sinkhorn_iterations", 20},
+                                                      {"hash_layer_count", 3},
+                                                      {"expert_gating_func", 4}};
   for (const auto& [key, number] : numbers)
-    keys.Set(std::string("qwen4exp.") + key, GgufValue::U32(number));
-  keys.Set("qwen4exp.attention.compress_ratios",
-           GgufValue::I32s(std::vector<int32_t>{0, 0, 0, 4, 0, 0, 0, 4}));
-  keys.Set("qwen4exp.ple.layers", GgufValue::I32s(std::vector<int32_t>{1}));
-  const std::pair<const char*, std::vector<uint64_t>> lists[] = {
-      {"layer_multipliers", {uint64_t{1} << 60, 5, 7}},
-      {"head_offsets", {0, 41}},
-      {"head_vocab_sizes", {41, 43}}};
-  for (const auto& [key, list] : lists)
-    keys.Set(std::string("qwen4exp.ple.") + key, GgufValue::U64s(list));
+    keys.Set(std::string("deepseek4.") + key, GgufValue::U32(number));
+  keys.Set("deepseek4.attention.compress_ratios",
+           GgufValue::I32s(std::vector<int32_t>{0, 0, 4, 128, 4, 128, 4, 0, 0}));
+  keys.Set("deepseek4.attention.compress_rope_freq_base", GgufValue::F32(160000));
+  keys.Set("deepseek4.hyper_connection.epsilon", GgufValue::F32(1e-6f));
+  keys.Set("deepseek4.rope.scaling.type", GgufValue::String("yarn"));
+  keys.Set("deepseek4.rope.scaling.factor", GgufValue::F32(16));
+  keys.Set("deepseek4.swiglu_clamp_exp", GgufValue::F32s(std::vector<float>(8, 10)));
   return keys;
 }
 
-TEST(ModelSpec, Qwen4ExpHasStreamsPooledBlocksAndNgrams) {
-  const ModelSpec spec = Read(Qwen4Exp());
-  EXPECT_EQ(spec.delta, (DeltaShape{2, 4, 8, 4, true, true}));
-  EXPECT_EQ(spec.streams, (StreamShape{4, 16}));
-  EXPECT_EQ(spec.stream_width(), 4 * spec.width);
-  EXPECT_EQ(spec.blocks, (BlockShape{2, 32, 4, 4, 0, true}));
-  EXPECT_FALSE(spec.layer[2].picks_blocks);
-  EXPECT_TRUE(spec.layer[3].picks_blocks);
-  EXPECT_TRUE(spec.layer[1].embeds_ngrams);
-  EXPECT_FALSE(spec.layer[0].embeds_ngrams);
-  EXPECT_EQ(spec.ngrams.multipliers, (std::vector<uint64_t>{uint64_t{1} << 60, 5, 7}));
-  EXPECT_EQ(spec.ngrams.picks(), 2u);
-  EXPECT_EQ(spec.ngrams.state().kernel, 10u) << "nine tokens before the last one";
+TEST(ModelSpec, DeepseekV4CompressesKeysInSomeLayersAndNamesExpertsInTheFirst) {
+  const ModelSpec spec = Read(DeepseekV4Keys());
+  EXPECT_EQ(spec.compressed, (CompressedShape{2, 16}));
+  EXPECT_EQ(spec.indexer, (IndexerShape{2, 64, 8, 8}));
+  EXPECT_EQ(spec.streams, (StreamShape{4, 20, 1e-6f}));
+  EXPECT_EQ(spec.stream_width(), 4 * 256u);
+  EXPECT_TRUE(spec.layer[2].routes_by_table);
+  EXPECT_FALSE(spec.layer[3].routes_by_table);
+  EXPECT_EQ(spec.CompressorOf(2), (CompressorShape{4, 32, true}));
+  EXPECT_EQ(spec.IndexCompressorOf(2), (CompressorShape{4, 64, true}));
+  EXPECT_EQ(spec.CompressorOf(3), (CompressorShape{128, 32, false}));
+  EXPECT_EQ(spec.IndexCompressorOf(3).rows(), 0u);
+  EXPECT_EQ(spec.CompressorOf(0).columns(), 0u);
+  EXPECT_EQ(spec.RopeOf(0).base, 10000);
+  EXPECT_EQ(spec.RopeOf(0).yarn_mix, 0);
+  EXPECT_EQ(spec.RopeOf(2).base, 160000);
+  EXPECT_EQ(spec.RopeOf(2).yarn_mix, 1);
+  EXPECT_EQ(spec.RopeOf(2).attention_factor, 1);
+  EXPECT_EQ(spec.ExpertActivationOf(1), Activation(Activation::kSiluOfLimited, 10));
+  EXPECT_EQ(spec.MlpActivationOf(1), Activation(Activation::kSilu));
 }
 
-TEST(ModelSpec, RefusesWhatQwen4ExpCannotHave) {
-  GgufMetadata keys = Qwen4Exp();
-  keys.Set("qwen4exp.attention.indexer.top_k", GgufValue::U32(18));
-  EXPECT_THAT(MessageOf(keys), HasSubstr("an indexer that picks 18 keys in blocks of 4 does not"));
-  keys = Qwen4Exp();
-  keys.Set("qwen4exp.ple.layers", GgufValue::I32s(std::vector<int32_t>{3}));
-  EXPECT_EQ(MessageOf(keys),
-            "m.gguf: qwen4exp.ple.layers: expected one layer with linear attention, found layer 3");
-  keys = Qwen4Exp();
-  keys.Set("qwen4exp.ple.head_offsets", GgufValue::U64s(std::vector<uint64_t>{0}));
-  EXPECT_EQ(MessageOf(keys),
-            "m.gguf: qwen4exp.ple.head_offsets: expected a list of 2 numbers, found an array of 1");
-  keys = Qwen4Exp();
-  keys.Remove("qwen4exp.ple.layer_multipliers");
-  EXPECT_EQ(
-      MessageOf(keys),
-      "m.gguf: qwen4exp.ple.layer_multipliers: expected a list of 3 numbers, found no such key");
-  keys = Qwen4Exp();
-  keys.Set("qwen4exp.hyper_connection.count", GgufValue::U32(65));
-  EXPECT_EQ(MessageOf(keys),
-            "m.gguf: qwen4exp.hyper_connection.count: expected at most 64, found 65");
+TEST(ModelSpec, DeepseekV4RefusesSizesThatDoNotFit) {
+  const auto message_with = [](const char* key, GgufValue value) {
+    GgufMetadata keys = DeepseekV4Keys();
+    keys.Set(std::string("deepseek4.") + key, std::move(value));
+    return MessageOf(keys);
+  };
+  EXPECT_THAT(
+      message_with("attention.compress_ratios", GgufValue::I32s(std::vector<int32_t>(8, 7))),
+      HasSubstr("attention.compress_ratios: expected 0, 4 or 128, found 7"));
+  EXPECT_THAT(message_with("attention.head_count_kv", GgufValue::U32(2)),
+              HasSubstr("attention with 2 key heads does not run in the runtime shim"));
+  EXPECT_THAT(message_with("attention.value_length", GgufValue::U32(16)),
+              HasSubstr("attention.value_length: expected 32, as keys are values, found 16"));
+  EXPECT_THAT(message_with("attention.output_group_count", GgufValue::U32(3)),
+              HasSubstr("attention.output_group_count: expected a divisor of 8, found 3"));
+  EXPECT_THAT(message_with("attention.indexer.key_length", GgufValue::U32(4)),
+              HasSubstr("attention.indexer.key_length: expected at least 8, found 4"));
+  EXPECT_THAT(message_with("hash_layer_count", GgufValue::U32(9)),
+              HasSubstr("hash_layer_count: expected at most 8, found 9"));
+  EXPECT_THAT(message_with("hyper_connection.count", GgufValue::U32(65)),
+              HasSubstr("hyper_connection.count: expected at most 64, found 65"));
+  EXPECT_THAT(message_with("hyper_connection.sinkhorn_iterations", GgufValue::U32(1001)),
+              HasSubstr("sinkhorn_iterations: expected at most 1000, found 1001"));
 }
 
 TEST(ModelSpec, WindowsOfMimoAndStepHaveTheirOwnRope) {

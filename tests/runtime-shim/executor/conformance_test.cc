@@ -201,8 +201,9 @@ class ExecutorActivations
 std::string ActivationName(
     const ::testing::TestParamInfo<ExecutorActivations::ParamType>& parameters) {
   const auto& [kind, activation] = parameters.param;
-  constexpr const char* kNames[] = {"silu",         "gelu",         "clamped_silu", "sigmoid",
-                                    "squared_relu", "limited_silu", "relu"};
+  constexpr const char* kNames[] = {"silu",    "gelu",           "clamped_silu",
+                                    "sigmoid", "squared_relu",   "limited_silu",
+                                    "relu",    "silu_of_limited"};
   return std::string(kind.name) + "_" + kNames[static_cast<size_t>(activation.kind)];
 }
 
@@ -301,8 +302,8 @@ INSTANTIATE_TEST_SUITE_P(
                        ::testing::Values(Activation::kSilu, Activation::kGelu,
                                          Activation::kClampedSilu, Activation::kSigmoid,
                                          Activation::kSquaredRelu,
-                                         Activation(Activation::kLimitedSilu, 7),
-                                         Activation::kRelu)),
+                                         Activation(Activation::kLimitedSilu, 7), Activation::kRelu,
+                                         Activation(Activation::kSiluOfLimited, 7))),
     ActivationName);
 
 }  // namespace

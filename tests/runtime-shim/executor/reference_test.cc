@@ -103,6 +103,9 @@ TEST_F(Reference, ActivatesLikeTheFamilies) {
   EXPECT_THAT(activated(Activation::kRelu, {3, -2}, {7, 7}), ElementsAre(21, 0));
   EXPECT_THAT(activated(Activation(Activation::kLimitedSilu, 2), {40, -40, 40}, {9, 5, -9}),
               Pointwise(FloatNear(1e-6f), ReferenceFloats{4, 0, -4}));
+  // 2 sigmoid(2), twice
+  EXPECT_THAT(activated(Activation(Activation::kSiluOfLimited, 2), {40, -40, 40}, {9, 5, -1}),
+              Pointwise(FloatNear(1e-6f), ReferenceFloats{3.5231883f, 0, -1.7615942f}));
   EXPECT_THAT(activated(Activation::kClampedSilu, {9, -9}, {100, -100}),
               Pointwise(FloatNear(1e-5f), ReferenceFloats{55.999625f, 1.2015e-5f}));
 }

@@ -303,5 +303,39 @@ TEST(SelectExperts, RefusesInvalidSpecs) {
   EXPECT_THAT(ErrorText(spec, logits, All(4)), HasSubstr("expected 1 to 2, found 0"));
 }
 
+TEST(WeighExperts, KeepsTheOrderOfTheIdsWhateverTheLogits) {
+  const std::vector<float> logits = {5, 0, 2, 1};
+  const Routing spec = Spec(4, 2, Gating::kSigmoid, false);
+  const Selection chosen = WeighExperts(logits, std::vector<uint32_t>{3, 1}, spec, All(4)).value();
+  EXPECT_THAT(chosen.ids, ElementsAre(3, 1));
+  EXPECT_THAT(chosen.weights, ElementsAre(FloatEq(0.7310586f), FloatEq(0.5f)));
+}
+
+// The weights of what a router would choose are those that it gives them.
+TEST(WeighExperts, WeighsAsARouterDoes) {
+  RandomRouter random(5);
+  for (const Gating gating : kGatings) {
+    for (const bool normalize : {false, true}) {
+      Routing spec = Spec(16, 4, gating, normalize);
+      spec.scale = 1.5;
+      const std::vector<float> logits = random.Values(16);
+      const ExpertIds eligible = random.Subset(16, 9);
+      const Selection own = SelectExperts(logits, {}, spec, eligible).value();
+      const Selection weighed = WeighExperts(logits, own.ids, spec, eligible).value();
+      EXPECT_EQ(weighed.ids, own.ids) << GatingName(gating);
+      EXPECT_EQ(weighed.weights, own.weights) << GatingName(gating);
+    }
+  }
+}
+
+TEST(WeighExperts, RefusesIdsThatAreNotEligibleOrTooFew) {
+  const std::vector<float> logits = {5, 0, 2, 1};
+  const Routing spec = Spec(4, 2, Gating::kSigmoid, false);
+  EXPECT_THAT(WeighExperts(logits, std::vector<uint32_t>{3, 1}, spec, {0, 2, 3}).error().message,
+              HasSubstr("chosen expert: expected an eligible one, found 1"));
+  EXPECT_THAT(WeighExperts(logits, std::vector<uint32_t>{3}, spec, All(4)).error().message,
+              HasSubstr("chosen experts: expected 2, found 1"));
+}
+
 }  // namespace
 }  // namespace moepack::runtime

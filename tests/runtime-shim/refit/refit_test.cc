@@ -69,6 +69,16 @@ TEST(Refit, RefusesExpertsThatShareChunks) {
   EXPECT_THAT(checked.error().message, HasSubstr("found experts that share chunks"));
 }
 
+TEST(Refit, RefusesSeveralResidualStreams) {
+  TinyRefit refit("deepseek4");
+  ASSERT_TRUE(refit.Open());
+  const auto checked = CheckRefit(refit.input(), SmallOptions());
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().code, Code::kUnsupported);
+  EXPECT_EQ(checked.error().message,
+            "tiny: refit: expected one residual stream, found 2 (deepseek4)");
+}
+
 TEST(Refit, StoreDoesNotDependOnThreads) {
   const fixtures::TempDir directory;
   for (const char* family : {"glm4moe", "gemma4", "nemotron_h_moe"}) {

@@ -19,6 +19,8 @@ constexpr uint32_t kVocabularySize = 40;
 const std::vector<uint32_t> kFirst = {3, 17, 5, 5, 39, 0, 21, 8}, kSecond = {30, 2, 11},
                             kThird = {8, 8, 1, 33, 20, 19, 4, 4, 4, 0, 12};
 
+const ExpertIds kAllExperts = {0, 1, 2, 3, 4, 5, 6, 7};
+
 // Sessions of one model with different masks.
 class TogetherOf : public testing::TestWithParam<const char*> {
  protected:
@@ -37,13 +39,15 @@ class TogetherOf : public testing::TestWithParam<const char*> {
     options.logit_bytes = logit_bytes_;
     options.context = 32;
     options.batch = batch;
-    auto session = Session::Open(*model_, {{0, ids}, {1, ids}}, options);
+    // A table may name any expert.
+    const bool whole = model_->spec().layer[0].routes_by_table;
+    auto session = Session::Open(*model_, {{0, whole ? kAllExperts : ids}, {1, ids}}, options);
     EXPECT_TRUE(session.has_value());
     return std::move(*session);
   }
   std::vector<std::unique_ptr<Session>> OpenThree(uint32_t batch) {
     std::vector<std::unique_ptr<Session>> sessions;
-    for (const ExpertIds& ids : {ExpertIds{0, 1, 2, 3, 4, 5, 6, 7}, {1, 3, 6}, {0, 2, 3, 7}})
+    for (const ExpertIds& ids : {kAllExperts, {1, 3, 6}, {0, 2, 3, 7}})
       sessions.push_back(Open(ids, batch));
     return sessions;
   }
@@ -92,7 +96,8 @@ TEST_P(TogetherOf, GivesEachPartTheSameBitsAsAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, TogetherOf,
-                         testing::Values("qwen3moe", "deepseek2", "gpt-oss", "llama4", "glm4moe"),
+                         testing::Values("qwen3moe", "deepseek2", "gpt-oss", "llama4", "glm4moe",
+                                         "deepseek4"),
                          [](const testing::TestParamInfo<const char*>& architecture) {
                            std::string name = architecture.param;
                            std::erase(name, '-');

@@ -24,7 +24,7 @@ const char* const kArchitectures[] = {
     "mimo2",        "deepseek32",  "glm-dsa",    "nemotron_h_moe", "gemma4",       "step35",
     "mistral4",     "bailingmoe3", "exaone-moe", "afmoe",          "smallthinker", "grovemoe",
     "minimax-m3",   "cohere2moe",  "hy_v3",      "laguna",         "lfm2moe",      "granitehybrid",
-    "qwen3vlmoe",   "qwen4exp"};
+    "qwen3vlmoe",   "deepseek4",   "qwen4exp"};
 
 LayerExperts Both(const ExpertIds& ids) { return {{0, ids}, {1, ids}}; }
 const ExpertIds kAll = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -155,6 +155,54 @@ TEST(Session, AnIndexerThatPicksEverythingChangesNothing) {
   const std::vector<float> logits = Logits(Load(all), Both(kAll));
   EXPECT_EQ(logits, Logits(Load(unused), Both(kAll)));
   EXPECT_NE(logits, Logits(Load(some), Both(kAll)));
+}
+
+// Two blocks of four tokens are complete, of which the indexer of the first layer picks one.
+TEST(Session, ACompressedKeyIsSeenFromTheEndOfItsBlockOn) {
+  const auto weights = TinyWeights("deepseek4"), other = TinyWeights("deepseek4");
+  ValueOf(*other, "blk.0.attn_compressor_norm.weight", 0) += 3;
+  const std::vector<float> logits = Logits(Load(weights), Both(kAll)),
+                           found = Logits(Load(other), Both(kAll));
+  const size_t before = 3 * 40;
+  EXPECT_TRUE(std::equal(logits.begin(), logits.begin() + before, found.begin()));
+  EXPECT_FALSE(
+      std::equal(logits.begin() + before, logits.begin() + before + 40, found.begin() + before));
+  const auto all = TinyWeights("deepseek4"), unused = TinyWeights("deepseek4");
+  all->metadata.Set("deepseek4.attention.indexer.top_k", GgufValue::U32(2));
+  unused->metadata.Set("deepseek4.attention.indexer.top_k", GgufValue::U32(100));
+  const std::vector<float> seen = Logits(Load(all), Both(kAll));
+  EXPECT_EQ(seen, Logits(Load(unused), Both(kAll)));
+  EXPECT_NE(seen, logits);
+}
+
+TEST(Session, RefusesAnExpertThatATableNamesAndANodeLacks) {
+  const Loaded loaded = Load(TinyWeights("deepseek4"));
+  const auto logits = Open(loaded, Both({2, 3, 5, 7}))->Feed(kTokens, LogitsOf::kLast);
+  ASSERT_FALSE(logits.has_value());
+  EXPECT_EQ(logits.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(logits.error().message,
+            "tiny: layer 0: router: chosen expert: expected an eligible one, found 1");
+}
+
+// As that of token 0 does; its gate is the sum of both.
+TEST(Session, ATableMayNameAnExpertTwice) {
+  struct Chosen : RoutingObserver {
+    void Observe(const RoutedBatch& batch) override {
+      if (batch.layer != 0) return;
+      EXPECT_TRUE(batch.by_table);
+      for (const Selection& selection : batch.chosen) chosen.push_back(selection);
+    }
+    std::vector<Selection> chosen;
+  } observer;
+  SessionOptions options;
+  options.observer = &observer;
+  Logits(Load(TinyWeights("deepseek4")), Both(kAll), options);
+  ASSERT_EQ(observer.chosen.size(), std::size(kTokens));
+  // Token 3: row 3 of the table.
+  EXPECT_THAT(observer.chosen[0].ids, testing::ElementsAre(7, 1));
+  EXPECT_THAT(observer.chosen[5].ids, testing::ElementsAre(1, 1));
+  EXPECT_FLOAT_EQ(observer.chosen[5].weights[0], observer.chosen[5].weights[1]);
+  EXPECT_NEAR(observer.chosen[5].weights[0], 0.5, 1e-6);
 }
 
 TEST(EveryArchitecture, IsOneThatRuns) {

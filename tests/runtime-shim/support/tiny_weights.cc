@@ -3,16 +3,14 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <utility>
 #include <vector>
 
-namespace moepack::runtime {
-namespace {
+#include "tests/runtime-shim/support/tiny_keys.h"
 
-constexpr uint32_t kLayers = 2, kWidth = 32, kVocabulary = 40, kExperts = 8, kInner = 16;
-constexpr uint32_t kHeads = 4, kKeyHeads = 2, kHeadWidth = 8;
-constexpr uint32_t kRank = 12, kNope = 8, kRotated = 4, kValueWidth = 6, kQueryRank = 20;
-constexpr uint32_t kDeltaWidth = 6;
-constexpr uint32_t kStreams = 2, kTableRows = 7, kTableWidth = 5;
+namespace moepack::runtime {
+namespace tiny {
+namespace {
 
 using Memory = std::vector<float>;
 
@@ -35,23 +33,23 @@ class Builder {
       : architecture_(architecture), weights_(std::make_shared<Weights>()) {
     weights_->path = "tiny";
     weights_->metadata.Set("general.architecture", GgufValue::String(architecture));
-    latent_ =
-        Is("deepseek2") || Is("mistral4") || Is("bailingmoe3") || Is("deepseek32") || Is("glm-dsa");
-    streams_ = Is("qwen4exp");
-    hybrid_ = Is("qwen3next") || Is("qwen35moe") || streams_;
+    latent_ = IsLatent(architecture);
+    hybrid_ = IsHybrid(architecture);
+    gated_ = IsGated(architecture);
   }
 
   std::shared_ptr<Weights> Build() {
-    Keys();
+    Keys(architecture_, weights_->metadata).Write();
     Trunk("token_embd.weight", {kVocabulary, kWidth}, 1);
     Trunk("output.weight", {kVocabulary, kWidth}, 1);
-    if (streams_) {
-      Streams("output_hc_");
+    if (gated_) {
+      GatedStreams("output_hc_");
       Trunk("per_layer_token_embd.weight", {4 * kTableRows, kTableWidth}, 1);
     } else {
       Norm(Is("lfm2moe") ? "token_embd_norm" : "output_norm", kWidth);
     }
     if (Is("phimoe")) Trunk("output.bias", {kVocabulary}, 0.1f);
+    if (Is("deepseek4")) Streams("output_hc_", kStreams, 1);
     set_.label = "model";
     if (Is("nemotron_h_moe")) {
       SingleLayers();
@@ -59,9 +57,9 @@ class Builder {
     }
     for (uint32_t layer = 0; layer < kLayers; ++layer) {
       prefix_ = "blk." + std::to_string(layer) + ".";
-      if (streams_) {
-        Streams(prefix_ + "hc_attn_");
-        Streams(prefix_ + "hc_ffn_");
+      if (gated_) {
+        GatedStreams(prefix_ + "hc_attn_");
+        GatedStreams(prefix_ + "hc_ffn_");
       } else {
         Norm("attn_norm", kWidth);
       }
@@ -70,9 +68,9 @@ class Builder {
       if (mixed && layer == 0)
         Recurrence();
       else
-        latent_ ? Latent() : Heads();
+        Attention();
       const bool post = Is("glm4moe") || Is("gpt-oss") || hybrid_;
-      if (!Is("cohere2moe") && !streams_) Norm(post ? "post_attention_norm" : "ffn_norm", kWidth);
+      if (!Is("cohere2moe") && !gated_) Norm(post ? "post_attention_norm" : "ffn_norm", kWidth);
       Experts(layer);
     }
     weights_->sets.push_back(std::move(set_));
@@ -81,19 +79,21 @@ class Builder {
 
  private:
   bool Is(const char* name) const { return architecture_ == name; }
-  void Key(const char* key, GgufValue value) {
-    weights_->metadata.Set(architecture_ + "." + key, std::move(value));
+
+  void Attention() {
+    if (Is("deepseek4")) return Compressed();
+    latent_ ? Latent() : Heads();
   }
 
   void Recurrence() {
     if (Is("granitehybrid")) return Mamba();
     if (Is("bailingmoe3")) return Kda();
     hybrid_ ? Delta() : Convolution();
-    if (streams_) Ngrams();
+    if (gated_) Ngrams();
   }
 
   // The streams' norms and gates; the head of the model injects nothing.
-  void Streams(const std::string& prefix) {
+  void GatedStreams(const std::string& prefix) {
     constexpr uint64_t kAll = kStreams * kWidth;
     Trunk(prefix + "norm.weight", {kAll}, 0.2f, 1);
     Trunk(prefix + "down.weight", {kRank, kAll}, 0.4f);
@@ -107,27 +107,6 @@ class Builder {
     Own("ple_value.weight", {kWidth, kEmbedded});
     for (const char* part : {"key", "query", "conv"}) Norm(std::string("ple_norm_") + part, kAll);
     Own("ple_conv1d.weight", {kAll, 2});
-  }
-
-  // Of two streams. A token sees two of the blocks of two keys; bigrams and trigrams pick two rows
-  // each.
-  void StreamKeys() {
-    Key("hyper_connection.count", GgufValue::U32(kStreams));
-    Key("hyper_connection.low_rank", GgufValue::U32(kRank));
-    Key("attention.indexer.head_count", GgufValue::U32(2));
-    Key("attention.indexer.key_length", GgufValue::U32(kHeadWidth));
-    Key("attention.indexer.top_k", GgufValue::U32(4));
-    Key("attention.compress_ratios", GgufValue::I32s(std::vector<int32_t>{0, 2}));
-    Key("ple.layers", GgufValue::I32s(std::vector<int32_t>{0}));
-    Key("ple.ngram_size", GgufValue::U32(3));
-    Key("ple.heads_per_ngram", GgufValue::U32(2));
-    Key("ple.conv_kernel", GgufValue::U32(2));
-    Key("ple.eos_token_id", GgufValue::U32(0));
-    Key("embedding_length_per_layer_input", GgufValue::U32(kTableWidth));
-    Key("ple.layer_multipliers",
-        GgufValue::U64s(std::vector<uint64_t>{4295158889766209, 8433018892997163, 1270917961435}));
-    Key("ple.head_offsets", GgufValue::U64s(std::vector<uint64_t>{0, 7, 14, 21}));
-    Key("ple.head_vocab_sizes", GgufValue::U64s(std::vector<uint64_t>{7, 5, 7, 7}));
   }
 
   void Convolution() {
@@ -148,52 +127,6 @@ class Builder {
     weights_->sets.push_back(std::move(set_));
   }
 
-  void NemotronKeys() {
-    Key("block_count", GgufValue::U32(2 * kLayers));
-    Key("attention.head_count_kv", GgufValue::I32s(std::vector<int32_t>{0, 0, 0, kKeyHeads}));
-    Key("feed_forward_length", GgufValue::I32s(std::vector<int32_t>{kInner, kInner, 0, 0}));
-    Key("attention.key_length", GgufValue::U32(kHeadWidth));
-    Key("attention.value_length", GgufValue::U32(kHeadWidth));
-    MambaKeys();
-    Key("moe_latent_size", GgufValue::U32(kRank));
-  }
-
-  void MambaKeys() {
-    Key("ssm.conv_kernel", GgufValue::U32(4));
-    Key("ssm.state_size", GgufValue::U32(kDeltaWidth));
-    Key("ssm.group_count", GgufValue::U32(kKeyHeads));
-    Key("ssm.time_step_rank", GgufValue::U32(kHeads));
-    Key("ssm.inner_size", GgufValue::U32(kHeads * kHeadWidth));
-  }
-
-  // A layer of a recurrence, then one of attention.
-  void KeyHeadsOfTheSecondLayer() {
-    Key("attention.head_count_kv", GgufValue::I32s(std::vector<int32_t>{0, kKeyHeads}));
-  }
-
-  void GraniteHybridKeys() {
-    KeyHeadsOfTheSecondLayer();
-    MambaKeys();
-    Key("logit_scale", GgufValue::F32(2));
-    Key("residual_scale", GgufValue::F32(0.5f));
-    Key("rope.scaling.finetuned", GgufValue::Bool(false));
-  }
-
-  // The second layer has a window of two, and a rope of its own.
-  void LagunaKeys() {
-    Key("attention.sliding_window", GgufValue::U32(2));
-    Key("rope.dimension_count", GgufValue::U32(kHeadWidth / 2));
-    Key("rope.dimension_count_swa", GgufValue::U32(kHeadWidth));
-    Key("rope.freq_base_swa", GgufValue::F32(100));
-  }
-
-  // Each layer sees four positions.
-  void IndexerKeys() {
-    Key("attention.indexer.head_count", GgufValue::U32(kKeyHeads));
-    Key("attention.indexer.key_length", GgufValue::U32(kHeadWidth));
-    Key("attention.indexer.top_k", GgufValue::U32(4));
-  }
-
   void Mamba() {
     const uint64_t inner = kHeads * kHeadWidth, channels = inner + 2 * kKeyHeads * kDeltaWidth;
     Own("ssm_in.weight", {inner + channels + kHeads, kWidth});
@@ -204,126 +137,6 @@ class Builder {
     Own("ssm_d", {kHeads, 1});
     Trunk(prefix_ + "ssm_norm.weight", {kKeyHeads, inner / kKeyHeads}, 0.2f, 1);
     Own("ssm_out.weight", {kWidth, inner});
-  }
-
-  void Keys() {
-    Key("block_count", GgufValue::U32(kLayers));
-    Key("context_length", GgufValue::U32(128));
-    Key("embedding_length", GgufValue::U32(kWidth));
-    Key("attention.head_count", GgufValue::U32(kHeads));
-    Key("attention.head_count_kv", GgufValue::U32(latent_ ? 1 : kKeyHeads));
-    Key("attention.layer_norm_rms_epsilon", GgufValue::F32(1e-5f));
-    Key("expert_count", GgufValue::U32(kExperts));
-    Key("expert_used_count", GgufValue::U32(2));
-    if (Is("granitehybrid")) GraniteHybridKeys();
-    if (Is("laguna")) LagunaKeys();
-    if (Is("lfm2moe")) {
-      KeyHeadsOfTheSecondLayer();
-      Key("shortconv.l_cache", GgufValue::U32(3));
-    }
-    if (Is("granitemoe")) Key("logit_scale", GgufValue::F32(2));
-    if (Is("granitemoe")) Key("residual_scale", GgufValue::F32(0.5f));
-    if (Is("gpt-oss")) Key("attention.sliding_window", GgufValue::U32(3));
-    if (Is("exaone-moe") || Is("afmoe") || Is("smallthinker"))
-      Key("attention.sliding_window", GgufValue::U32(3));
-    if (Is("exaone-moe")) Key("attention.sliding_window_pattern", GgufValue::Bools({true, false}));
-    if (Is("grovemoe")) Key("experts_per_group", GgufValue::U32(2));
-    if (Is("grovemoe")) Key("expert_group_scale", GgufValue::F32(0.5f));
-    const bool gating = Is("minimax-m2") || Is("minimax-m3") || Is("dots1") || Is("bailingmoe2") ||
-                        Is("step35") || Is("exaone-moe") || Is("smallthinker") || Is("hy_v3") ||
-                        Is("laguna") || Is("lfm2moe") || (latent_ && !Is("mistral4"));
-    if (gating) Key("expert_gating_func", GgufValue::U32(2));
-    if (hybrid_) HybridKeys();
-    if (streams_) StreamKeys();
-    if (Is("mimo2")) MimoKeys();
-    if (Is("step35")) StepKeys();
-    if (Is("nemotron_h_moe")) NemotronKeys();
-    if (Is("gemma4")) GemmaKeys();
-    if (Is("bailingmoe3")) KdaKeys();
-    if (Is("minimax-m3")) BlockKeys();
-    if (Is("cohere2moe")) CommandKeys();
-    if (Is("deepseek32")) Key("attention.indexer.top_k", GgufValue::U32(64));
-    if (Is("glm-dsa")) IndexerKeys();
-    if (Is("glm4moe") || Is("hy_v3") || Is("laguna") || latent_)
-      Key("expert_weights_norm", GgufValue::Bool(true));
-    if (!latent_) return;
-    Key("rope.dimension_count", GgufValue::U32(kRotated));
-    Key("attention.key_length_mla", GgufValue::U32(kNope + kRotated));
-    Key("attention.value_length_mla", GgufValue::U32(kValueWidth));
-    Key("attention.kv_lora_rank", GgufValue::U32(kRank));
-  }
-
-  void HybridKeys() {
-    Key("ssm.conv_kernel", GgufValue::U32(4));
-    Key("ssm.state_size", GgufValue::U32(kDeltaWidth));
-    Key("ssm.group_count", GgufValue::U32(kKeyHeads));
-    Key("ssm.time_step_rank", GgufValue::U32(kHeads));
-    Key("ssm.inner_size", GgufValue::U32(kHeads * kDeltaWidth));
-    Key("full_attention_interval", GgufValue::U32(2));
-    Key("rope.dimension_count", GgufValue::U32(4));
-  }
-
-  // The first layer has Kimi delta attention, the second latent attention; both have limits.
-  void KdaKeys() {
-    Key("attention.head_count_kv", GgufValue::I32s(std::vector<int32_t>{0, 1}));
-    Key("ssm.conv_kernel", GgufValue::U32(4));
-    Key("kda.head_dim", GgufValue::U32(kDeltaWidth));
-    Key("kda.gate_lower_bound", GgufValue::F32(-5));
-    Key("swiglu_clamp_exp", GgufValue::F32s(std::vector<float>{0, 0.3f}));
-    Key("swiglu_clamp_shexp", GgufValue::F32s(std::vector<float>{0.2f, 0}));
-  }
-
-  // A token sees two of the blocks of two keys.
-  void BlockKeys() {
-    Key("attention.indexer.head_count", GgufValue::U32(kKeyHeads));
-    Key("attention.indexer.key_length", GgufValue::U32(kHeadWidth));
-    Key("attention.indexer.block_size", GgufValue::U32(2));
-    Key("attention.indexer.top_k", GgufValue::U32(2));
-    Key("attention.indexer.local_blocks", GgufValue::U32(1));
-  }
-
-  // The second layer has a window of three, and rotates.
-  void CommandKeys() {
-    Key("attention.sliding_window", GgufValue::U32(3));
-    Key("attention.sliding_window_pattern", GgufValue::Bools({false, true}));
-    Key("logit_scale", GgufValue::F32(0.25f));
-    Key("expert_shared_count", GgufValue::U32(1));
-  }
-
-  // The second layer has a window of two and half of the key heads.
-  void MimoKeys() {
-    Key("attention.head_count_kv", GgufValue::I32s(std::vector<int32_t>{kKeyHeads, 1}));
-    Key("attention.sliding_window", GgufValue::U32(2));
-    Key("attention.sliding_window_pattern", GgufValue::I32s(std::vector<int32_t>{0, 1}));
-    Key("attention.key_length", GgufValue::U32(kHeadWidth));
-    Key("attention.value_length", GgufValue::U32(kValueWidth));
-    Key("attention.value_scale", GgufValue::F32(0.7f));
-    Key("rope.freq_base_swa", GgufValue::F32(100));
-  }
-
-  // The second layer has a window of two, half of the key heads, and limits.
-  void StepKeys() {
-    Key("attention.head_count_kv", GgufValue::I32s(std::vector<int32_t>{kKeyHeads, 1}));
-    Key("attention.sliding_window", GgufValue::U32(2));
-    Key("attention.sliding_window_pattern", GgufValue::Bools({false, true}));
-    Key("attention.key_length", GgufValue::U32(kHeadWidth));
-    Key("attention.value_length", GgufValue::U32(kHeadWidth));
-    Key("rope.freq_base_swa", GgufValue::F32(100));
-    Key("swiglu_clamp_exp", GgufValue::F32s(std::vector<float>{0, 0.3f}));
-    Key("swiglu_clamp_shexp", GgufValue::F32s(std::vector<float>{0, 0.2f}));
-  }
-
-  // The first layer has a window of two, the second half of the key heads, twice as wide.
-  void GemmaKeys() {
-    Key("attention.head_count_kv", GgufValue::I32s(std::vector<int32_t>{kKeyHeads, 1}));
-    Key("attention.sliding_window", GgufValue::U32(2));
-    Key("attention.sliding_window_pattern", GgufValue::Bools({true, false}));
-    for (const char* kind : {"key", "value"}) {
-      Key((std::string("attention.") + kind + "_length").c_str(), GgufValue::U32(2 * kHeadWidth));
-      Key((std::string("attention.") + kind + "_length_swa").c_str(), GgufValue::U32(kHeadWidth));
-    }
-    Key("rope.freq_base_swa", GgufValue::F32(100));
-    Key("final_logit_softcapping", GgufValue::F32(3));
   }
 
   void GemmaHeads(uint64_t heads, uint64_t width) {
@@ -402,7 +215,7 @@ class Builder {
     if (normed || hybrid_) Norm("attn_k_norm", kHeadWidth);
     if (Is("olmoe") || Is("minimax-m2")) Norm("attn_q_norm", kHeads * kHeadWidth);
     if (Is("olmoe") || Is("minimax-m2")) Norm("attn_k_norm", kKeyHeads * kHeadWidth);
-    if (!Is("minimax-m3") && !streams_) return;
+    if (!Is("minimax-m3") && !gated_) return;
     Own("indexer.q_proj.weight", {kKeyHeads * kHeadWidth, kWidth});
     Own("indexer.k_proj.weight", {kHeadWidth, kWidth});
     for (const char* name : {"indexer.q_norm", "indexer.k_norm"}) Norm(name, kHeadWidth);
@@ -454,6 +267,49 @@ class Builder {
     if (Is("glm-dsa")) Indexer();
   }
 
+  void Streams(const std::string& prefix, uint64_t rows, uint64_t scales) {
+    Trunk(prefix + "fn.weight", {rows, kStreams * kWidth}, 0.4f);
+    Trunk(prefix + "base.weight", {rows}, 0.4f);
+    Trunk(prefix + "scale.weight", {scales}, 0.2f, 1);
+  }
+
+  void Compressor(const std::string& name) {
+    for (const char* part : {"kv", "gate"}) Own(name + part + ".weight", {2 * kHeadWidth, kWidth});
+    Own(name + "ape.weight", {4, 2 * kHeadWidth});
+    Norm(name + "norm", kHeadWidth);
+  }
+
+  void Compressed() {
+    for (const char* mixer : {"attn", "ffn"})
+      Streams(prefix_ + "hc_" + mixer + "_", (2 + kStreams) * kStreams, 3);
+    Own("attn_q_a.weight", {kQueryRank, kWidth});
+    Norm("attn_q_a_norm", kQueryRank);
+    Own("attn_q_b.weight", {kHeads * kHeadWidth, kQueryRank});
+    Own("attn_kv.weight", {kHeadWidth, kWidth});
+    Norm("attn_kv_a_norm", kHeadWidth);
+    Own("attn_output_a.weight", {kGroups * kGroupRank, kHeads * kHeadWidth / kGroups});
+    Own("attn_output_b.weight", {kWidth, kGroups * kGroupRank});
+    Own("attn_sinks.weight", {kHeads});
+    if (prefix_ != "blk.0.") return;
+    Compressor("attn_compressor_");
+    Compressor("indexer_compressor_");
+    Own("indexer.attn_q_b.weight", {kKeyHeads * kHeadWidth, kQueryRank});
+    Own("indexer.proj.weight", {kKeyHeads, kWidth});
+  }
+
+  // Two of four experts for each token, for some the same one twice.
+  void ExpertTable() {
+    auto memory = std::make_shared<std::vector<int32_t>>();
+    constexpr int32_t kNamed[] = {1, 2, 5, 7};
+    for (uint32_t token = 0; token < kVocabulary; ++token)
+      memory->insert(memory->end(), {kNamed[token % 4], kNamed[token / 4 % 4]});
+    weights_->trunk.push_back({prefix_ + "ffn_gate_tid2eid.weight",
+                               quant::FindFormat("i32"),
+                               {kVocabulary, 2},
+                               std::as_bytes(std::span(*memory))});
+    weights_->memory.push_back(std::move(memory));
+  }
+
   void Indexer() {
     Own("indexer.attn_q_b.weight", {kKeyHeads * kHeadWidth, kQueryRank});
     Own("indexer.attn_k.weight", {kHeadWidth, kWidth});
@@ -486,9 +342,11 @@ class Builder {
         Is("step35") || Is("laguna") || Is("lfm2moe"))
       Own("exp_probs_b.bias", {kExperts});
     if (Is("hy_v3")) Own("exp_probs_b", {kExperts});
+    if (Is("deepseek4")) layer == 0 ? ExpertTable() : Own("exp_probs_b.bias", {kExperts});
     const bool shared = Is("qwen2moe") || Is("llama4") || Is("ernie4_5-moe") || Is("hunyuan-moe") ||
                         Is("bailingmoe") || Is("step35") || Is("minimax-m3") || Is("cohere2moe") ||
-                        Is("hy_v3") || Is("laguna") || Is("granitehybrid") || hybrid_;
+                        Is("hy_v3") || Is("laguna") || Is("granitehybrid") || Is("deepseek4") ||
+                        hybrid_;
     if (v3 || shared) Shared();
     if (Is("grovemoe")) Chunks();
     weights_->moe_layers[layer] = kExperts;
@@ -513,16 +371,17 @@ class Builder {
 
   std::string architecture_, prefix_;
   bool latent_ = false, hybrid_ = false;
-  bool streams_ = false;  // several residual streams, and n-grams that are embedded
+  bool gated_ = false;  // several residual streams, and n-grams that are embedded
   Numbers numbers_;
   std::shared_ptr<Weights> weights_;
   ExpertSet set_;
 };
 
 }  // namespace
+}  // namespace tiny
 
 std::shared_ptr<Weights> TinyWeights(const std::string& architecture) {
-  return Builder(architecture).Build();
+  return tiny::Builder(architecture).Build();
 }
 
 std::shared_ptr<Weights> WithExperts(const Weights& weights, const ExpertIds& ids) {
