@@ -15,32 +15,33 @@ using testing::FloatNear;
 using testing::Pointwise;
 
 // One number per key, blocks of two keys, of which two are picked.
-constexpr BlockShape kTwoOfTwo = {
+constexpr BlockShape kPooledPairs = {
     .heads = 1, .width = 1, .block = 2, .picked = 2, .local = 0, .pooled = true};
-constexpr float kOne[] = {1};
+constexpr float kQueryOfOne[] = {1};
 
 TEST(PooledBlocks, SeesTheBestBlocksAndTheKeysSinceTheLastOne) {
   const float pooled[] = {5, 1, 3, 2};
-  EXPECT_THAT(PickPooled(kTwoOfTwo, kOne, pooled, 9), ElementsAre(0, 1, 4, 5, 8));
+  EXPECT_THAT(PickPooled(kPooledPairs, kQueryOfOne, pooled, 9), ElementsAre(0, 1, 4, 5, 8));
 }
 
 TEST(PooledBlocks, SeesEverythingInShortContexts) {
-  EXPECT_TRUE(SeesAllBlocks(kTwoOfTwo, 5));
-  EXPECT_FALSE(SeesAllBlocks(kTwoOfTwo, 6));
-  EXPECT_THAT(PickPooled(kTwoOfTwo, kOne, std::vector<float>{1, 2}, 5), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_TRUE(SeesAllBlocks(kPooledPairs, 5));
+  EXPECT_FALSE(SeesAllBlocks(kPooledPairs, 6));
+  EXPECT_THAT(PickPooled(kPooledPairs, kQueryOfOne, std::vector<float>{1, 2}, 5),
+              ElementsAre(0, 1, 2, 3, 4));
 }
 
 // Without keys since the last block there is room for half of the third best one.
 TEST(PooledBlocks, FillsUpWithKeysOfTheNextBlock) {
   const float pooled[] = {3, 1, 5, 4};
-  const std::vector<uint32_t> seen = PickPooled(kTwoOfTwo, kOne, pooled, 8);
+  const std::vector<uint32_t> seen = PickPooled(kPooledPairs, kQueryOfOne, pooled, 8);
   ASSERT_EQ(seen.size(), 5u);
   EXPECT_LT(seen[0], 2u) << "of the first block";
   EXPECT_THAT(std::vector<uint32_t>(seen.begin() + 1, seen.end()), ElementsAre(4, 5, 6, 7));
 }
 
 TEST(PooledBlocks, ScoresBySumsOverHeadsWithoutNegativeProducts) {
-  BlockShape shape = kTwoOfTwo;
+  BlockShape shape = kPooledPairs;
   shape.heads = 2;
   shape.picked = 1;
   const float query[] = {1, -1};  // so a key's score is its magnitude
@@ -49,7 +50,7 @@ TEST(PooledBlocks, ScoresBySumsOverHeadsWithoutNegativeProducts) {
 }
 
 TEST(PooledBlocks, PoolsByTheMeanBeforeNormAndRotation) {
-  BlockShape shape = kTwoOfTwo;
+  BlockShape shape = kPooledPairs;
   shape.width = 3;
   const float keys[] = {1, 4, 0, 5, 4, 0};  // the mean is 3, 4, 0
   const float norm[] = {1, 1, 2};
@@ -63,7 +64,7 @@ TEST(PooledBlocks, PoolsByTheMeanBeforeNormAndRotation) {
 }
 
 TEST(PooledBlocks, RotatesHalvesOrNeighbours) {
-  BlockShape shape = kTwoOfTwo;
+  BlockShape shape = kPooledPairs;
   shape.width = 4;
   shape.block = 1;
   const float keys[] = {1, 1, -1, -1}, norm[] = {1, 2, 3, 4};
