@@ -10,6 +10,8 @@ namespace moepack::runtime {
 namespace {
 
 constexpr std::string_view kBlock = "blk.";
+// DeepSeek-V4's first projection of attention's results: groups of rows have inputs of their own.
+constexpr std::string_view kGrouped = ".attn_output_a.weight";
 
 // The number of matrices in a tensor: experts, or the heads of latent attention.
 uint64_t MatricesOf(const HostTensor& tensor) {
@@ -39,7 +41,8 @@ Error NotFinite(const std::string& name, size_t matrix, bool experts, double sum
 void SecondMoments::SetWeights(const Weights& weights) {
   for (const HostTensor& tensor : weights.trunk)
     places_[tensor.bytes.data()] = {tensor.name, tensor.bytes.size() / MatricesOf(tensor),
-                                    MatricesOf(tensor), nullptr};
+                                    MatricesOf(tensor), nullptr,
+                                    std::string_view(tensor.name).ends_with(kGrouped)};
   for (const ExpertSet& set : weights.sets) {
     for (const HostTensor& tensor : set.tensors) {
       const std::optional<BlockName> name = ParseBlockName(tensor.name);
@@ -68,7 +71,7 @@ bool SecondMoments::Wants(const Matrix& weights) const {
   if (!counting_) return false;
   const Place* place = Find(weights);
   return place != nullptr && place->name.starts_with(kBlock) &&
-         weights.offset % place->matrix_bytes == 0;
+         (place->grouped || weights.offset % place->matrix_bytes == 0);
 }
 
 void SecondMoments::Multiplied(const Matrix& weights, std::span<const float> inputs) {

@@ -20,7 +20,8 @@ namespace moepack::runtime {
 // expert, it keeps how many rows it was multiplied with and the sum of squares of every column, in
 // doubles and in token order, so that the sums are the same however tokens are divided into
 // batches. For matrices that are multiplied in parts, such as fused queries, keys and values, the
-// first part counts, because all have the same inputs. The embedding and the output have no
+// first part counts, because all have the same inputs; where they have inputs of their own, all
+// count, as rows of one matrix. The embedding and the output have no
 // entries, as in llama-imatrix without --process-output.
 class SecondMoments final : public ProductObserver {
  public:
@@ -49,6 +50,7 @@ class SecondMoments final : public ProductObserver {
     uint64_t matrix_bytes = 0;
     size_t matrices = 0;             // in the model: all experts, wherever they are
     const ExpertIds* ids = nullptr;  // of its matrices; null if they are not experts
+    bool grouped = false;            // parts of the one matrix have inputs of their own
   };
 
   const Place* Find(const Matrix& weights) const;

@@ -93,14 +93,12 @@ Status Forward::CompressKeys() {
   return Ok();
 }
 
-// Only if the indexer has to pick for some row.
+// Reads the queries only if the indexer has to pick for some row. The products are made in any
+// case, so that an importance matrix has all of them.
 Status Forward::ProjectIndexQueries() {
   const IndexerShape& shape = spec_.indexer;
   const LayerSpec& layer = spec_.layer[layer_];
-  const bool picks = std::any_of(segments_.begin(), segments_.end(), [&](const Segment& segment) {
-    return (segment.past + segment.count()) / layer.ratio > shape.top_k;
-  });
-  if (!layer.own_indexer || !picks) return Ok();
+  if (!layer.own_indexer) return Ok();
   const CompressedWeights& weights = weights_->compressed;
   const Rows queries = Now(scratch_.index_queries), gains = Now(scratch_.index_weights);
   executor_.MatMul(weights.index_queries, Dense(scratch_.query_low, weights.query_down.rows),
@@ -111,6 +109,10 @@ Status Forward::ProjectIndexQueries() {
                    Now(scratch_.turns));
   SHARD_CHECK(Mark("queries of the indexer", queries));
   executor_.MatMul(weights.index_weights, Now(scratch_.normed), gains);
+  const bool picks = std::any_of(segments_.begin(), segments_.end(), [&](const Segment& segment) {
+    return (segment.past + segment.count()) / layer.ratio > shape.top_k;
+  });
+  if (!picks) return Ok();
   index_queries_.resize(queries.values());
   index_gains_.resize(gains.values());
   SHARD_CHECK(executor_.Read(queries, index_queries_));

@@ -50,6 +50,7 @@ GroupScores::GroupScores(const Model& model, const std::vector<LayerExperts>& el
   for (const auto& [layer, expert_count] : model.weights().moe_layers) {
     if (layer >= model.spec().layers) break;  // blocks for multi-token prediction
     if (moe_layers != 0 && layers_.size() == moe_layers) break;
+    if (model.spec().layer[layer].routes_by_table) continue;  // every group has all of its experts
     Layer& counted = layers_[layer];
     counted.router = model.spec().layer[layer].router;
     for (const LayerExperts& group : eligible)

@@ -27,8 +27,8 @@ Result<std::vector<double>> GateShares(std::span<const float> logits,
 // (StreamingLLM, arXiv 2309.17453), and its experts say nothing about the text.
 class GroupScores : public RoutingObserver {
  public:
-  // `eligible` has one entry per group, by layer. Only the first `moe_layers` MoE layers count; 0:
-  // all.
+  // `eligible` has one entry per group, by layer. Only the first `moe_layers` MoE layers in which
+  // routers choose count; 0: all.
   GroupScores(const Model& model, const std::vector<LayerExperts>& eligible, uint32_t moe_layers);
   // How many layers must run until all layers that count have been seen.
   uint32_t layers() const;

@@ -95,6 +95,19 @@ INSTANTIATE_TEST_SUITE_P(SecondMoments, MomentsOfEvery,
                                          "llama4", "phimoe"),
                          MomentsName);
 
+// The rows of attn_output_a are those of groups of heads, each of which has results of its own.
+// Queries of the indexer count whether it has to pick or not.
+TEST(SecondMoments, PartsWithInputsOfTheirOwnAllCount) {
+  const auto weights = TinyWeights("deepseek4");
+  const Entries entries = SoundMomentsOf(weights);
+  const ImatrixEntry& grouped = entries.at("blk.1.attn_output_a.weight");
+  EXPECT_EQ(grouped.sums.size(), 16u);
+  EXPECT_EQ(SumOf(grouped.counts), 2 * kTokens);
+  EXPECT_EQ(SumOf(entries.at("blk.1.attn_output_b.weight").counts), kTokens);
+  EXPECT_EQ(SumOf(entries.at("blk.0.indexer.attn_q_b.weight").counts), kTokens);
+  EXPECT_EQ(SumOf(entries.at("blk.0.attn_compressor_kv.weight").counts), kTokens);
+}
+
 // The first layer's attention gets norm(embedding), which can be calculated here.
 TEST(SecondMoments, AreSumsOfSquaresOfTheInputs) {
   const auto weights = TinyWeights("qwen3moe");
