@@ -316,6 +316,78 @@ constexpr GgufArchitecture kGraphs[] = {
     {.name = kGraph, .routing = kSoftmaxNormalized, .derives_width = true, .full_interval = 4},
 };
 
+void FillIndexer(SpecKeys& keys, ModelSpec& spec) {
+  const std::vector<uint32_t> ratios = keys.PerLayer("attention.compress_ratios", spec.layers, 0);
+  BlockShape& blocks = spec.blocks;
+  for (uint32_t layer = 0; layer < spec.layers; ++layer) {
+    if (spec.layer[layer].recurrent || ratios[layer] == 0) continue;
+    if (blocks.block != 0 && blocks.block != ratios[layer])
+      keys.Decline("indexers whose blocks differ by layer do not run in the runtime shim");
+    blocks.block = ratios[layer];
+    spec.layer[layer].picks_blocks = true;
+  }
+  if (blocks.block == 0)
+    return keys.Decline("attention without indexers does not run in the runtime shim");
+  const uint32_t keys_seen = keys.Required("attention.indexer.top_k");
+  if (keys_seen % blocks.block != 0)
+    keys.Decline(Cat("an indexer that picks ", keys_seen, " keys in blocks of ", blocks.block,
+                     " does not run in the runtime shim"));
+  blocks.heads = keys.Required("attention.indexer.head_count");
+  blocks.width = keys.Required("attention.indexer.key_length");
+  blocks.picked = keys_seen / blocks.block;
+  blocks.pooled = true;
+  if (keys.status() && spec.rope.dims > blocks.width)
+    keys.Refuse("rope.dimension_count", Cat("at most ", blocks.width, ", as the indexer has"),
+                Cat(spec.rope.dims));
+}
+
+// The hash's numbers of the part of the table; the table itself is read later.
+void FillNgrams(SpecKeys& keys, ModelSpec& spec) {
+  if (!keys.Has("ple.layers")) return;
+  const std::vector<uint64_t> layers = keys.Uints("ple.layers", 0);
+  if (layers.empty()) return;
+  if (layers.size() > 1 || layers[0] >= spec.layers || !spec.layer[layers[0]].recurrent)
+    return keys.Refuse("ple.layers", "one layer with linear attention",
+                       layers.size() > 1 ? Cat(layers.size()) : Cat("layer ", layers[0]));
+  NgramShape& ngrams = spec.ngrams;
+  ngrams.size = keys.Required("ple.ngram_size");
+  ngrams.heads = keys.Required("ple.heads_per_ngram");
+  ngrams.width = keys.Required("embedding_length_per_layer_input");
+  ngrams.kernel = keys.Required("ple.conv_kernel");
+  ngrams.end = keys.Uint("ple.eos_token_id", 0);
+  ngrams.channels = spec.stream_width();
+  constexpr uint32_t kMostNumbers = 1024;  // of each, as in the conversion
+  if (ngrams.size < 2 || ngrams.size > kMostNumbers)
+    return keys.Refuse("ple.ngram_size", Cat("a number from 2 to ", kMostNumbers),
+                       Cat(ngrams.size));
+  if (ngrams.heads > kMostNumbers || ngrams.picks() > kMostNumbers)
+    return keys.Refuse("ple.heads_per_ngram", Cat("at most ", kMostNumbers, " in all"),
+                       Cat(ngrams.heads));
+  if (ngrams.kernel > kMostNumbers)
+    return keys.Refuse("ple.conv_kernel", Cat("at most ", kMostNumbers), Cat(ngrams.kernel));
+  ngrams.multipliers = keys.Uints("ple.layer_multipliers", ngrams.size);
+  ngrams.offsets = keys.Uints("ple.head_offsets", ngrams.picks());
+  ngrams.rows = keys.Uints("ple.head_vocab_sizes", ngrams.picks());
+  spec.layer[layers[0]].embeds_ngrams = true;
+}
+
+void Fill(SpecKeys& keys, ModelSpec& spec) {
+  FillQwenHybrid(keys, spec);
+  spec.delta.tiled = spec.delta.sigmoid_gate = true;
+  constexpr uint32_t kMostStreams = 64;
+  spec.streams.count = keys.Required("hyper_connection.count");
+  spec.streams.low_rank = keys.Required("hyper_connection.low_rank");
+  if (spec.streams.count > kMostStreams)
+    keys.Refuse("hyper_connection.count", Cat("at most ", kMostStreams), Cat(spec.streams.count));
+  if (!keys.status()) return;
+  FillIndexer(keys, spec);
+  FillNgrams(keys, spec);
+}
+
+constexpr RuntimeFamily kRuns[] = {
+    {kGraph, "Qwen3.8-Flash-Next", Fill},
+};
+
 }  // namespace
 
 constinit const FamilyEntry kQwen4Exp = {
@@ -325,6 +397,7 @@ constinit const FamilyEntry kQwen4Exp = {
     .graphs = kGraphs,
     .architecture = kGraph,
     .convert = Convert,
+    .runs = kRuns,
 };
 
 }  // namespace moepack

@@ -462,7 +462,9 @@ class GgufCache {
 
   CacheLayer Of(uint32_t layer) const {
     if (recurrent_[layer]) return {.state = state_};
-    if (!ratios_.empty()) return CompressedLayer({key_, window_, ratios_[layer], indexer_});
+    // Without a window (Qwen4-Exp), blocks are only what an indexer picks from.
+    if (!ratios_.empty() && window_ > 0)
+      return CompressedLayer({key_, window_, ratios_[layer], indexer_});
     const uint64_t heads = key_heads_[layer];
     if (heads == 0) return {};
     const bool window = windowed_[layer];

@@ -120,6 +120,16 @@ std::vector<float> SpecKeys::Floats(std::string_view key, uint32_t count) {
   return std::vector<float>(count);
 }
 
+std::vector<uint64_t> SpecKeys::Uints(std::string_view key, uint32_t count) {
+  const GgufValue* value = Find(key);
+  std::vector<uint64_t> numbers;
+  if (value != nullptr) numbers = value->AsUints().value_or(std::vector<uint64_t>());
+  if (numbers.size() >= count) return numbers;
+  Refuse(key, Cat("a list of ", Plural(count, "number")),
+         value == nullptr ? "no such key" : KindOf(*value));
+  return std::vector<uint64_t>(count);
+}
+
 std::vector<bool> SpecKeys::Flags(std::string_view key, uint32_t count) {
   const GgufValue* value = Find(key);
   if (value == nullptr) return {};

@@ -42,6 +42,8 @@ class SpecKeys {
 
   // Reads a list of at least `count` finite numbers; empty if the key is absent.
   std::vector<float> Floats(std::string_view key, uint32_t count);
+  // Reads a list of at least `count` numbers of up to 64 bits, which must exist.
+  std::vector<uint64_t> Uints(std::string_view key, uint32_t count);
   // Reads a list of at least `count` bools, or of numbers; empty if the key is absent.
   std::vector<bool> Flags(std::string_view key, uint32_t count);
 
@@ -79,9 +81,10 @@ struct LayerSpec {
   uint32_t heads = 0, key_heads = 0;
   uint32_t key_width = 0, value_width = 0;  // of one head
   bool rope = true;
-  bool local_rope = false;    // ModelSpec::local_rope instead of the model's usual one
-  bool recurrent = false;     // ModelSpec::recurrence instead of attention
-  bool picks_blocks = false;  // attention sees the blocks that ModelSpec::blocks picks
+  bool local_rope = false;     // ModelSpec::local_rope instead of the model's usual one
+  bool recurrent = false;      // ModelSpec::recurrence instead of attention
+  bool picks_blocks = false;   // attention sees the blocks that ModelSpec::blocks picks
+  bool embeds_ngrams = false;  // ModelSpec::ngrams; the layer is recurrent
   // With ModelSpec::indexer: the layer has one; otherwise it uses what the last such layer picked.
   bool own_indexer = false;
   uint32_t ratio = 0;  // with ModelSpec::compressed: tokens of a compressed key; 0: none
@@ -130,9 +133,10 @@ struct ModelSpec {
   MambaShape mamba;
   KdaShape kda;
   ConvolutionShape convolution;
-  BlockShape blocks;  // MiniMax-M3
+  BlockShape blocks;  // MiniMax-M3, Qwen4-Exp
   CompressedShape compressed;
   StreamShape streams;
+  NgramShape ngrams;
   // Of a row that runs through the layers.
   uint32_t stream_width() const { return std::max(streams.count, 1u) * width; }
   // The compressors of a layer with a ratio, of attention's keys and of the indexer's.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 namespace moepack {
 
@@ -49,6 +50,8 @@ struct DeltaShape {
   // Value head h belongs to key head h % key_heads (Qwen3.5), otherwise to h / (value heads per key
   // head).
   bool tiled = false;
+  // The gate's sigmoid multiplies the normed result (Qwen4-Exp), otherwise its silu.
+  bool sigmoid_gate = false;
 
   uint32_t channels() const { return (2 * key_heads + value_heads) * width; }
   uint32_t values() const { return value_heads * width; }
@@ -88,12 +91,16 @@ struct MambaShape {
 };
 
 // Attention to the blocks of keys that an indexer picks (runtime-shim/model/block_choice.h). The
-// indexer has a query head for each key head, and one key for all of them.
+// indexer has a query head for each key head, and one key for all of them. With `pooled`
+// (runtime-shim/model/pooled_blocks.h) all its heads together pick for all key heads.
 struct BlockShape {
   uint32_t heads = 0, width = 0;  // of the indexer
   uint32_t block = 0;             // keys of a block
   uint32_t picked = 0;            // blocks that a query sees
   uint32_t local = 0;             // the last of them that it sees in any case
+  // Each complete block has one key, the mean of its tokens' keys (Qwen4-Exp); a query sees the
+  // keys since the last complete block in any case.
+  bool pooled = false;
   bool operator==(const BlockShape&) const = default;
 };
 
@@ -106,6 +113,25 @@ struct ConvolutionShape {
   uint32_t projected() const { return 3 * width; }
   RecurrentShape state() const { return {kernel, width, 0}; }
   bool operator==(const ConvolutionShape&) const = default;
+};
+
+// A layer that embeds the n-grams which end at a token (runtime-shim/model/ngram_embedding.h): a
+// hash of each picks rows of a table.
+struct NgramShape {
+  uint32_t size = 0;      // tokens of the longest n-gram; 0: no layer embeds any
+  uint32_t heads = 0;     // rows of the table that an n-gram of each length picks
+  uint32_t width = 0;     // of a row
+  uint32_t kernel = 0;    // tokens that the convolution sees, each `size` before the next
+  uint32_t end = 0;       // this token and what precedes it are not seen
+  uint32_t channels = 0;  // of all residual streams
+  std::vector<uint64_t> multipliers;    // of the hash: one for each token
+  std::vector<uint64_t> offsets, rows;  // the part of the table that each head picks from
+
+  uint32_t picks() const { return size < 2 ? 0 : (size - 1) * heads; }
+  RecurrentShape state() const {
+    return {kernel == 0 ? 0 : (kernel - 1) * size + 1, channels, /*memory=*/0};
+  }
+  bool operator==(const NgramShape&) const = default;
 };
 
 // The indexer of sparse attention (DeepSeek-V3.2, GLM-5): its heads score the positions before a
@@ -124,6 +150,11 @@ struct StreamShape {
   uint32_t count = 0;
   uint32_t iterations = 0;  // of the normalisation of rows and columns
   float eps = 0;
+  // Gated streams (Qwen4-Exp; runtime-shim/session/forward_gated_streams.cc): what a block reads is
+  // the mean of the normed streams times gates, which go through this many values; layers have no
+  // norms of their own.
+  uint32_t low_rank = 0;
+  bool gated() const { return low_rank > 0; }
 
   // Of the projection: weights of what a block reads, of what it writes, of what streams keep.
   uint32_t projected() const { return (2 + count) * count; }

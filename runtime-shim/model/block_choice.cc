@@ -36,14 +36,24 @@ std::vector<uint32_t> PickBlocks(const BlockShape& shape, std::span<const float>
   return order;
 }
 
+std::vector<uint32_t> KeysOfBlocks(const BlockShape& shape, std::span<const uint32_t> blocks,
+                                   uint32_t count) {
+  std::vector<uint32_t> keys;
+  for (const uint32_t block : blocks) {
+    const uint64_t end = std::min<uint64_t>(count, (uint64_t{block} + 1) * shape.block);
+    for (uint64_t key = uint64_t{block} * shape.block; key < end; ++key)
+      keys.push_back(static_cast<uint32_t>(key));
+  }
+  return keys;
+}
+
 void AttendToBlocks(const PickedAttention& inputs, const BlockShape& shape,
                     std::span<const uint32_t> blocks, std::span<float> out) {
-  std::vector<uint32_t> seen;
-  for (const uint32_t block : blocks) {
-    const uint64_t end = std::min<uint64_t>(inputs.count, (uint64_t{block} + 1) * shape.block);
-    for (uint64_t key = uint64_t{block} * shape.block; key < end; ++key)
-      seen.push_back(static_cast<uint32_t>(key));
-  }
+  AttendToKeys(inputs, KeysOfBlocks(shape, blocks, inputs.count), out);
+}
+
+void AttendToKeys(const PickedAttention& inputs, std::span<const uint32_t> seen,
+                  std::span<float> out) {
   std::vector<float> weights(seen.size());
   const size_t heads = inputs.queries.size() / inputs.key_width;
   for (size_t head = 0; head < heads; ++head) {

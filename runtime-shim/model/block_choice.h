@@ -16,7 +16,8 @@ namespace moepack::runtime {
 
 // Whether a query that may see `keys` keys sees all of them, whatever their scores.
 inline bool SeesAllBlocks(const BlockShape& shape, uint64_t keys) {
-  return keys <= uint64_t{shape.block} * shape.picked;
+  const uint64_t incomplete = shape.pooled ? shape.block - 1 : 0;  // keys since the last block
+  return keys <= uint64_t{shape.block} * shape.picked + incomplete;
 }
 
 // Returns the blocks that a query sees, ascending. `query` is a head of the indexer, shape.width
@@ -35,7 +36,13 @@ struct PickedAttention {
   uint32_t count = 0;  // keys that the queries may see
   float scale = 0;
 };
-// out = softmax(scale * q k^T) v over the keys of the blocks: heads x value_width.
+// out = softmax(scale * q k^T) v over the keys that are `seen`, at least one: heads x value_width.
+void AttendToKeys(const PickedAttention& inputs, std::span<const uint32_t> seen,
+                  std::span<float> out);
+// The keys of the blocks, ascending, among `count` keys.
+std::vector<uint32_t> KeysOfBlocks(const BlockShape& shape, std::span<const uint32_t> blocks,
+                                   uint32_t count);
+// The same over the keys of the blocks.
 void AttendToBlocks(const PickedAttention& inputs, const BlockShape& shape,
                     std::span<const uint32_t> blocks, std::span<float> out);
 

@@ -69,11 +69,13 @@ CompressedWeights TakeCompressed(TensorSlots& slots, const ModelSpec& spec, uint
 }
 
 StreamWeights TakeStreams(TensorSlots& slots, const std::string& prefix, const ModelSpec& spec) {
+  if (spec.streams.gated()) return {{}, {}, TakeGatedStreams(slots, prefix, spec)};
   constexpr uint64_t kScales = 3;  // of reading, writing and keeping
   return TakeMixture(slots, prefix, spec, {kScales, spec.streams.projected()});
 }
 
 StreamWeights TakeHeadStreams(TensorSlots& slots, const ModelSpec& spec) {
+  if (spec.streams.gated()) return {{}, {}, TakeHeadGates(slots, spec)};
   return TakeMixture(slots, "output_hc_", spec, {1, spec.streams.count});
 }
 

@@ -6,6 +6,7 @@
 
 #include "libshard/graph/model_spec.h"
 #include "runtime-shim/executor/executor.h"
+#include "runtime-shim/model/gated_streams.h"
 #include "runtime-shim/model/hyper_connections.h"
 #include "runtime-shim/model/key_compressor.h"
 #include "runtime-shim/model/tensor_slots.h"
@@ -31,10 +32,11 @@ struct CompressedWeights {
 };
 
 // ModelSpec::streams: `projection` has StreamShape::projected() rows, for the head of the model
-// StreamShape::count.
+// StreamShape::count. Gated streams have neither.
 struct StreamWeights {
   Matrix projection;
   StreamConstants constants;
+  GatedStreamWeights gates;
 };
 
 CompressedWeights TakeCompressed(TensorSlots& slots, const ModelSpec& spec, uint32_t layer);

@@ -33,9 +33,10 @@ class TrunkBuilder {
     trunk.output = slots_.Optional("output.weight", {trunk.embedding.rows, spec_.width});
     if (!trunk.output) trunk.output = trunk.embedding;
     trunk.output_bias = slots_.OptionalVector("output.bias", trunk.embedding.rows);
-    trunk.output_norm = Norm(spec_.last_norm);
+    if (!spec_.streams.gated()) trunk.output_norm = Norm(spec_.last_norm);
     vocabulary_ = trunk.embedding.rows;
     if (spec_.streams.count > 0) trunk.streams = TakeHeadStreams(slots_, spec_);
+    if (spec_.ngrams.size > 0) trunk.ngram_table = TakeNgramTable(slots_, spec_.ngrams);
     trunk.rope_factors =
         slots_.Values("rope_freqs.weight", std::max(spec_.rope.dims, spec_.local_rope.dims) / 2);
     trunk.rope_long = slots_.Values("rope_factors_long.weight", spec_.rope.dims / 2);
@@ -131,7 +132,10 @@ class TrunkBuilder {
     attention.index_key =
         slots_.Required(Name("indexer.k_proj.weight"), {shape.width, spec_.width});
     attention.index_query_norm = slots_.RequiredVector(Name("indexer.q_norm.weight"), shape.width);
-    attention.index_key_norm = slots_.RequiredVector(Name("indexer.k_norm.weight"), shape.width);
+    if (shape.pooled)
+      attention.pooled_norm = Constants("indexer.k_norm.weight", {1, shape.width});
+    else
+      attention.index_key_norm = slots_.RequiredVector(Name("indexer.k_norm.weight"), shape.width);
   }
 
   std::vector<float> Constants(const char* name, MatrixShape shape) {
@@ -309,7 +313,7 @@ class TrunkBuilder {
   }
 
   void Feed(uint32_t number, const char* norm, LayerWeights& layer) {
-    if (!spec_.one_norm) layer.mlp_norm = Norm(Name(norm));
+    if (!spec_.one_norm && !spec_.streams.gated()) layer.mlp_norm = Norm(Name(norm));
     const auto found = weights_.moe_layers.find(number);
     const bool experts = found != weights_.moe_layers.end();
     if (experts) Experts(found->second, layer);
@@ -334,11 +338,12 @@ class TrunkBuilder {
       Feed(number, "attn_norm", layer);
       return layer;
     }
-    layer.attention.norm = Norm(Name("attn_norm"));
+    if (!spec_.streams.gated()) layer.attention.norm = Norm(Name("attn_norm"));
     if (spec_.streams.count > 0) {
       layer.mixer_streams = TakeStreams(slots_, Name("hc_attn_"), spec_);
       layer.streams = TakeStreams(slots_, Name("hc_ffn_"), spec_);
     }
+    if (spec_.layer[number].embeds_ngrams) layer.ngrams = TakeNgrams(slots_, Name("ple_"), spec_);
     if (spec_.layer[number].recurrent)
       Recurrence(layer);
     else if (spec_.compressed.groups > 0)

@@ -13,6 +13,7 @@
 #include "libshard/graph/model_spec.h"
 #include "runtime-shim/executor/executor.h"
 #include "runtime-shim/model/compressed_weights.h"
+#include "runtime-shim/model/gated_streams.h"
 #include "runtime-shim/model/indexer.h"
 #include "runtime-shim/model/kda.h"
 #include "runtime-shim/model/recurrence.h"
@@ -32,6 +33,7 @@ struct AttentionWeights {
   Matrix output_gate;  // ModelSpec::gated_attention
   // ModelSpec::blocks: the indexer's queries and keys, and the norms of each head.
   Matrix index_query, index_key, index_query_norm, index_key_norm;
+  std::vector<float> pooled_norm;  // instead of index_key_norm, for BlockShape::pooled
   // Multi-head latent attention. key_up: per head [rank, nope_width]; value_up: per head
   // [value_width, rank]; both stacked over the heads.
   Matrix query_down, query_down_norm, query_up, latent_down, latent_norm, key_up, value_up;
@@ -87,6 +89,7 @@ struct LayerWeights {
   IndexerWeights indexer;
   CompressedWeights compressed;          // ModelSpec::compressed
   StreamWeights mixer_streams, streams;  // ModelSpec::streams: of attention; of MLP or experts
+  NgramWeights ngrams;                   // LayerSpec::embeds_ngrams
   Linear mlp_norm;
   MlpWeights dense;  // of layers without experts, or beside them
   ParallelWeights parallel;
@@ -128,6 +131,7 @@ struct DeviceTrunk {
   Matrix embedding, output, output_bias;
   Linear output_norm;
   StreamWeights streams;  // ModelSpec::streams: what the head reads
+  Matrix ngram_table;     // ModelSpec::ngrams
   std::vector<float> rope_factors, rope_long, rope_short;
   std::vector<LayerWeights> layers;
   std::vector<BufferPtr> buffers;

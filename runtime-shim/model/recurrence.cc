@@ -38,7 +38,7 @@ std::vector<float> Convolve(const RecurrentShape& shape, const Convolution& conv
 //   S = exp(decay * softplus(alpha + bias)) * S
 //   S = S + k (sigmoid(beta) * (v - S^T k))^T
 //   o = S^T q / sqrt(width)
-//   out = norm(o) * silu(gate)
+//   out = norm(o) * silu(gate), or norm(o) * sigmoid(gate)
 
 void NormalizeTo(float length, float eps, std::span<float> values) {
   float squares = 0;
@@ -71,15 +71,17 @@ void StepDeltaHead(const DeltaHead& head, std::span<float> memory, std::span<flo
 
 namespace {
 
-// RMS norm, times the silu of the gate.
-void NormAndGate(const DeltaConstants& constants, std::span<const float> gate,
-                 std::span<float> out) {
+// RMS norm, times the silu or the sigmoid of the gate.
+void NormAndGate(const DeltaShape& shape, const DeltaConstants& constants,
+                 std::span<const float> gate, std::span<float> out) {
   float squares = 0;
   for (const float value : out) squares += value * value;
   const float mean = squares / static_cast<float>(out.size());
   const float factor = 1 / std::sqrt(mean + constants.eps);
-  for (size_t j = 0; j < out.size(); ++j)
-    out[j] = out[j] * factor * constants.norm[j] * RecurrentSilu(gate[j]);
+  for (size_t j = 0; j < out.size(); ++j) {
+    const float gated = shape.sigmoid_gate ? RecurrentSigmoid(gate[j]) : RecurrentSilu(gate[j]);
+    out[j] = out[j] * factor * constants.norm[j] * gated;
+  }
 }
 
 }  // namespace
@@ -104,7 +106,7 @@ void StepDelta(const DeltaShape& shape, const DeltaConstants& constants, const D
         {queries.subspan(from, width), keys.subspan(from, width), values.subspan(at, width),
          std::vector<float>(width, std::exp(rate)), RecurrentSigmoid(token.beta[head])},
         std::span(state.memory).subspan(at * width, width * width), own);
-    NormAndGate(constants, token.gate.subspan(at, width), own);
+    NormAndGate(shape, constants, token.gate.subspan(at, width), own);
   }
   ++state.length;
 }

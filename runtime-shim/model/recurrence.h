@@ -56,7 +56,7 @@ struct DeltaConstants {
 // The projections' results for one token.
 struct DeltaToken {
   std::span<const float> mixed;        // channels: queries, keys, values
-  std::span<const float> gate;         // values: z, whose silu multiplies the normed result
+  std::span<const float> gate;         // values: z, which gates the normed result
   std::span<const float> beta, alpha;  // one per value head: write strength and decay
 };
 

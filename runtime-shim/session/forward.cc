@@ -67,6 +67,7 @@ Status Forward::RunAttentionOf(uint32_t layer) {
   layer_ = layer;
   weights_ = &model_.trunk().layers[layer];
   if (RoutesEarly()) executor_.Copy(Now(scratch_.hidden), Now(scratch_.beside));
+  if (spec_.layer[layer].embeds_ngrams) SHARD_CHECK(AddNgrams());
   if (spec_.layer[layer].mixes) SHARD_CHECK(MixLayer());
   const bool normed_before = FeedsInParallel() || RoutesEarly() || spec_.one_norm;
   if (!spec_.layer[layer].feeds || normed_before) return Ok();
@@ -86,13 +87,15 @@ Status Forward::MixLayer() {
 }
 
 Status Forward::NormInput(const Linear& norm, const StreamWeights& streams) {
-  const Rows normed = Now(scratch_.normed);
+  const Rows hidden = Now(scratch_.hidden), normed = Now(scratch_.normed);
+  if (spec_.streams.gated()) return ReadGated(streams.gates, hidden, normed);
   if (spec_.streams.count > 0) SHARD_CHECK(ReadStreams(streams));
-  Norm(norm, spec_.streams.count > 0 ? normed : Now(scratch_.hidden), normed);
+  Norm(norm, spec_.streams.count > 0 ? normed : hidden, normed);
   return Ok();
 }
 
 void Forward::AddToStream(float scale) {
+  if (spec_.streams.gated()) return WriteGated();
   if (spec_.streams.count > 0) return WriteStreams();
   executor_.Add(Now(scratch_.hidden), Now(scratch_.branch), scale);
 }
@@ -248,7 +251,7 @@ Status Forward::PutLogits(std::span<const uint32_t> rows, bool trace) {
   const auto count = static_cast<uint32_t>(rows.size());
   const Rows normed = scratch_.normed.Slice(0, count), logits = scratch_.logits.Slice(0, count);
   SHARD_CHECK(GatherOutputs(rows, normed));
-  Norm(model_.trunk().output_norm, normed, normed);
+  if (!spec_.streams.gated()) Norm(model_.trunk().output_norm, normed, normed);
   SHARD_CHECK(Mark("output norm", normed));
   executor_.MatMul(model_.trunk().output, normed, logits);
   if (model_.trunk().output_bias) executor_.AddBias(logits, model_.trunk().output_bias);

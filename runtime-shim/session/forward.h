@@ -68,7 +68,8 @@ class Forward {
   Status EmbedTokens(std::span<const uint32_t> tokens);
   Status RunAttentionOf(uint32_t layer);
   Status MixLayer();
-  // Puts the norm of the stream, or of what the block reads of several, into scratch.normed.
+  // Puts the norm of the stream, or of what the block reads of several, into scratch.normed. What
+  // it reads of gated streams has no norm.
   Status NormInput(const Linear& norm, const StreamWeights& streams);
   void AddToStream(float scale);
   bool FeedsInParallel() const;
@@ -86,6 +87,16 @@ class Forward {
   void SumStreams(const Rows& streams, std::span<const float> weights, const Rows& sum);
   // Puts what the head of the model reads of these rows into `out`.
   Status GatherOutputs(std::span<const uint32_t> rows, const Rows& out);
+
+  // forward_gated_streams.cc
+  void NormStreams(const Rows& streams, const std::vector<Matrix>& norms, const Rows& normed);
+  // Puts what a block reads into `out`, and keeps what WriteGated needs.
+  Status ReadGated(const GatedStreamWeights& weights, const Rows& streams, const Rows& out);
+  void WriteGated();
+
+  // forward_ngrams.cc
+  Status AddNgrams();
+  std::vector<uint32_t> PickNgrams() const;
 
   // forward_attention.cc
   Status Attend();
@@ -112,6 +123,12 @@ class Forward {
   Result<std::vector<float>> ProjectIndexer();
   Status MixBlocks(const Segment& segment, std::span<const float> index_queries,
                    const Rows& queries, const Rows& mixed);
+  // The keys of all complete blocks of the segment's tokens and those before them.
+  std::vector<float> PooledKeys(const Segment& segment) const;
+  // For each of the segment's tokens from `first` on and each key head, the keys that it sees.
+  using SeenKeys = std::vector<std::vector<uint32_t>>;
+  Result<SeenKeys> PickKeys(const Segment& segment, std::span<const float> index_queries,
+                            uint32_t first) const;
   // forward_indexer.cc
   // Lets the layer's indexer pick positions for each row; `low` are the inputs of its queries.
   Status PickPositions(const Rows& low);

@@ -85,8 +85,10 @@ Status Forward::GatherOutputs(std::span<const uint32_t> rows, const Rows& out) {
     return Ok();
   }
   const StreamWeights& weights = model_.trunk().streams;
-  const Rows streams = scratch_.next_streams.Slice(0, out.count);
+  const bool gated = spec_.streams.gated();
+  const Rows streams = (gated ? scratch_.stream_parts : scratch_.next_streams).Slice(0, out.count);
   executor_.Gather(hidden, rows, {}, streams);
+  if (gated) return ReadGated(weights.gates, streams, out);
   SHARD_TRY(const std::vector<float> projected, ProjectStreams(weights, streams));
   const size_t width = spec_.streams.count;
   std::vector<float> reads;

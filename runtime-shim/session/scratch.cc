@@ -194,7 +194,10 @@ void AddScratch(const DeviceModel& model, const RowCounts& counts, Scratch& scra
     all.Add(scratch.next_streams, batch, spec.stream_width());
     all.Add(scratch.stream_parts, batch, spec.stream_width());
     all.Add(scratch.stream_mixes, batch, spec.streams.projected());
+    all.Add(scratch.low_gates, batch, spec.streams.low_rank);
+    all.Add(scratch.low_values, batch, spec.streams.low_rank);
   }
+  all.Add(scratch.ngrams, batch, uint64_t{spec.ngrams.picks()} * spec.ngrams.width);
   all.Add(scratch.space_in, batch, spec.expert_space);
   all.Add(scratch.space_out, batch, spec.expert_space);
   AddAttention(model, batch, scratch, all);
@@ -239,6 +242,7 @@ uint64_t StateBytes(const ModelSpec& spec) {
   uint64_t values = 0;
   for (uint32_t number = 0; number < spec.layers; ++number) {
     if (spec.layer[number].recurrent) values += spec.recurrence().values();
+    if (spec.layer[number].embeds_ngrams) values += spec.ngrams.state().values();
     for (const CompressorShape& shape : {spec.CompressorOf(number), spec.IndexCompressorOf(number)})
       values += 2 * uint64_t{shape.rows()} * shape.columns();
   }
@@ -267,6 +271,11 @@ uint64_t PickedBytes(const ModelSpec& spec) {
   return rows * width * sizeof(float);
 }
 
+// Of the embedding of n-grams, on the host: keys, queries and what is added, and the value.
+uint64_t NgramValues(const ModelSpec& spec) {
+  return spec.ngrams.size == 0 ? 0 : 3 * uint64_t{spec.ngrams.channels} + spec.width;
+}
+
 }  // namespace
 
 std::optional<uint32_t> TokensInState(const LayerSpec& layer, const LayerCache& cache) {
@@ -277,6 +286,7 @@ std::optional<uint32_t> TokensInState(const LayerSpec& layer, const LayerCache& 
 
 void ClearState(const ModelSpec& spec, uint32_t number, LayerCache& cache) {
   if (spec.layer[number].recurrent) cache.state.Clear(spec.recurrence());
+  if (spec.layer[number].embeds_ngrams) cache.ngrams.Clear(spec.ngrams.state());
   cache.compressor.Clear(spec.CompressorOf(number));
   cache.index_compressor.Clear(spec.IndexCompressorOf(number));
 }
@@ -298,7 +308,7 @@ RowBytes BytesOfRow(const DeviceModel& model) {
   // projections (forward_kda.cc).
   const ModelSpec& spec = model.spec();
   const uint64_t results = spec.kda.heads > 0 ? 6 : 3;
-  const uint64_t read = RecurrentIn(spec) + results * RecurrentOut(spec);
+  const uint64_t read = RecurrentIn(spec) + results * RecurrentOut(spec) + NgramValues(spec);
   return {row.bytes() - logits - PickedBytes(spec) + experts + read * sizeof(float),
           position.bytes() / positions + IndexKeyBytes(spec), StateBytes(spec) + PickedBytes(spec)};
 }

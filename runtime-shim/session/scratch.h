@@ -18,8 +18,9 @@ class DeviceModel;
 
 // The rows that a layer keeps for later tokens. Row p is position p.
 struct LayerCache {
-  Rows keys, values;     // values may be columns of keys
-  RecurrentState state;  // of a recurrent layer, which has no rows
+  Rows keys, values;      // values may be columns of keys
+  RecurrentState state;   // of a recurrent layer, which has no rows
+  RecurrentState ngrams;  // of a layer that embeds n-grams, and so is recurrent
   // Of a layer with an indexer: one key for each position, or for each compressed key.
   std::vector<float> index_keys;
   // Of a layer with a ratio: a row for each complete block, and the tokens since then.
@@ -40,8 +41,9 @@ struct Scratch {
   uint32_t batch = 0;
   Rows hidden;          // ModelSpec::stream_width
   Rows normed, branch;  // width
-  // ModelSpec::streams: two like hidden, and StreamShape::projected.
-  Rows next_streams, stream_parts, stream_mixes;
+  // ModelSpec::streams: two like hidden, and StreamShape::projected; two of the low rank.
+  Rows next_streams, stream_parts, stream_mixes, low_gates, low_values;
+  Rows ngrams;             // ModelSpec::ngrams: picks * width of the table's rows
   Rows queries, attended;  // heads * key width, heads * value width
   Rows keys, values;       // like the widest layer's cache, for passes of several sessions
   // Latent and compressed attention: down-projected, before the heads' keys. query_wide also if

@@ -20,7 +20,7 @@ const golden = [
   'deepseek-v3', 'glm-4.5', 'gpt-oss', 'kimi-k2.5', 'llama-4', 'mixtral', 'qwen2-moe', 'qwen3-moe',
   'qwen3.5-moe', 'ling-3', 'mistral-4', 'cohere2moe', 'nemotron-3-puzzle', 'exaone-moe',
   'solar-open', 'afmoe', 'smallthinker', 'grovemoe', 'glm-5.2', 'granite-4-h', 'hy3', 'laguna',
-  'lfm2-moe', 'qwen3-vl-moe', 'deepseek-v4',
+  'lfm2-moe', 'qwen3-vl-moe', 'deepseek-v4', 'qwen3.8-flash-next',
 ];
 const generated = [
   'olmoe', 'deepseek-v2', 'glm-4.7-flash', 'minimax-m2', 'granite-moe', 'phi-3.5-moe',

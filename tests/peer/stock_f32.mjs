@@ -11,15 +11,20 @@ import {join} from 'node:path';
 import {logProbabilities} from './runtime.mjs';
 import {goldenCheckpoint, inRoot, moepack, workDirectory} from './tool.mjs';
 
-// How many tokens a longer text has: here more than a compressed key stands for.
-const longTexts = {'deepseek-v4': 160};
+// How many tokens a longer text has: for DeepSeek-V4 more than a compressed key stands for, for
+// Qwen3.8-Flash-Next many times what an indexer picks. There every 16th token ends n-grams.
+const longTexts = {
+  'deepseek-v4': {count: 160}, 'qwen3.8-flash-next': {count: 160, end: 1020},
+};
+const END_EVERY = 16;
 
-// Numbers of a small generator, below `size`.
-function someTokens(count, size) {
+// Numbers of a small generator, below `size`, and `end` in places if it is a number.
+function someTokens({count, end}, size) {
   const mask = (1n << 64n) - 1n;
   let state = 3n;
-  return Array.from({length: count}, () => {
+  return Array.from({length: count}, (_, position) => {
     state = (state * 6364136223846793005n + 1442695040888963407n) & mask;
+    if (end !== undefined && position % END_EVERY === END_EVERY - 1) return end;
     return Number(state >> 33n) % size;
   });
 }

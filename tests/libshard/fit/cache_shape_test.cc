@@ -309,6 +309,17 @@ TEST(CacheShape, LayersWithoutKeyHeadsAreRecurrent) {
   EXPECT_EQ((*shape)[1].key, 512u);
 }
 
+TEST(CacheShape, BlocksToPickFromAreNoCompressedKeys) {
+  GgufMetadata metadata = Keys("qwen4exp");
+  metadata.Set("qwen4exp.attention.recurrent_layers", GgufValue::Bools({true, true, true, false}));
+  metadata.Set("qwen4exp.attention.compress_ratios",
+               GgufValue::I32s(std::vector<int32_t>{0, 0, 0, 4}));
+  metadata.Set("qwen4exp.attention.indexer.key_length", GgufValue::U32(64));
+  const auto shape = GgufCacheShape("m.gguf", metadata);
+  ASSERT_TRUE(shape) << shape.error().message;
+  EXPECT_EQ((*shape)[3], (CacheLayer{.layer = 3, .key = 512 + 64, .value = 512}));
+}
+
 TEST(CacheShape, AListOfWindowsNeedsAnEntryPerLayer) {
   GgufMetadata metadata = Keys("gemma4");
   metadata.Set("gemma4.attention.sliding_window", GgufValue::U32(1024));

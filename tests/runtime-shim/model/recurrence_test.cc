@@ -103,6 +103,15 @@ TEST(DeltaNet, ConvolvesOverPreviousTokens) {
   EXPECT_NEAR(net.state.memory[0], SiluOf(3), 1e-4f);
 }
 
+TEST(DeltaNet, TheGateMayBeASigmoid) {
+  SmallNet silu, sigmoid;
+  sigmoid.shape.sigmoid_gate = true;
+  const std::vector<float> mixed = {5, 0, 5, 0, 3, 4}, expected = silu.Step(mixed, 50, -50);
+  std::vector<float> out = sigmoid.Step(mixed, 50, -50);
+  for (float& value : out) value *= 1e3f;  // sigmoid(1000) is 1
+  EXPECT_THAT(out, Pointwise(FloatNear(1e-5f), expected));
+}
+
 TEST(DeltaNet, AssignsValueHeadsToKeyHeadsInRunsOrTiled) {
   const DeltaShape runs{.key_heads = 2, .value_heads = 4, .width = 1, .kernel = 1};
   DeltaShape tiled = runs;

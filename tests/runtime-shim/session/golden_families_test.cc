@@ -51,7 +51,8 @@ constexpr GoldenFamily kGoldenFamilies[] = {
     {"mistral-4"},
     {"nemotron-3-puzzle"},
     {"qwen3-vl-moe"},
-    {"qwen3.8-flash-next", "expected one that the runtime shim runs, found \"qwen4exp\""},
+    // In the longer text the indexer picks a few of many blocks, and tokens end n-grams.
+    {.name = "qwen3.8-flash-next", .has_long_text = true},
     {"smallthinker"},
     {"solar-open"},
 };

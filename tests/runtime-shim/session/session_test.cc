@@ -24,7 +24,7 @@ const char* const kArchitectures[] = {
     "mimo2",        "deepseek32",  "glm-dsa",    "nemotron_h_moe", "gemma4",       "step35",
     "mistral4",     "bailingmoe3", "exaone-moe", "afmoe",          "smallthinker", "grovemoe",
     "minimax-m3",   "cohere2moe",  "hy_v3",      "laguna",         "lfm2moe",      "granitehybrid",
-    "qwen3vlmoe",   "deepseek4"};
+    "qwen3vlmoe",   "deepseek4",   "qwen4exp"};
 
 LayerExperts Both(const ExpertIds& ids) { return {{0, ids}, {1, ids}}; }
 const ExpertIds kAll = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -100,6 +100,32 @@ TEST_P(EveryArchitecture, RunsAgainAfterARewind) {
   const auto again = session->Feed(std::span(kTokens).subspan(4), LogitsOf::kLast);
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(*first, *again);
+}
+
+TEST(Session, RefusesATableWithoutTheRowsThatNgramsPick) {
+  const auto weights = TinyWeights("qwen4exp");
+  weights->metadata.Set("qwen4exp.ple.head_offsets",
+                        GgufValue::U64s(std::vector<uint64_t>{0, 7, 14, 22}));
+  const auto executor = OpenExecutor("cpu", {});
+  ASSERT_TRUE(executor.has_value());
+  const auto model = Model::Load(weights, **executor);
+  ASSERT_FALSE(model.has_value());
+  EXPECT_EQ(model.error().code, Code::kCorrupt);
+  EXPECT_EQ(model.error().message,
+            "tiny: \"per_layer_token_embd.weight\": expected rows from 22 on for head 3, which has "
+            "7, found 28 rows");
+}
+
+// A token sees all keys up to the fifth, then two blocks of two and the one since the last block.
+TEST(Session, PooledBlocksLeaveKeysOutOnlyInLongContexts) {
+  const auto own = TinyWeights("qwen4exp"), all = TinyWeights("qwen4exp");
+  all->metadata.Set("qwen4exp.attention.indexer.top_k", GgufValue::U32(64));
+  const std::vector<float> logits = Logits(Load(own), Both(kAll)),
+                           other = Logits(Load(all), Both(kAll));
+  const size_t whole = 5 * 40;
+  EXPECT_TRUE(std::equal(logits.begin(), logits.begin() + whole, other.begin()));
+  EXPECT_FALSE(
+      std::equal(logits.begin() + whole, logits.begin() + whole + 40, other.begin() + whole));
 }
 
 // The indexer of the first layer picks four positions for both layers.

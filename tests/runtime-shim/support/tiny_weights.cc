@@ -6,14 +6,11 @@
 #include <utility>
 #include <vector>
 
-namespace moepack::runtime {
-namespace {
+#include "tests/runtime-shim/support/tiny_keys.h"
 
-constexpr uint32_t kLayers = 2, kWidth = 32, kVocabulary = 40, kExperts = 8, kInner = 16;
-constexpr uint32_t kHeads = 4, kKeyHeads = 2, kHeadWidth = 8;
-constexpr uint32_t kRank = 12, kNope = 8, kRotated = 4, kValueWidth = 6, kQueryRank = 20;
-constexpr uint32_t kDeltaWidth = 6;
-constexpr uint32_t kGroups = 2, kGroupRank = 6, kStreams = 2;
+namespace moepack::runtime {
+namespace tiny {
+namespace {
 
 using Memory = std::vector<float>;
 
@@ -36,16 +33,21 @@ class Builder {
       : architecture_(architecture), weights_(std::make_shared<Weights>()) {
     weights_->path = "tiny";
     weights_->metadata.Set("general.architecture", GgufValue::String(architecture));
-    latent_ =
-        Is("deepseek2") || Is("mistral4") || Is("bailingmoe3") || Is("deepseek32") || Is("glm-dsa");
-    hybrid_ = Is("qwen3next") || Is("qwen35moe");
+    latent_ = IsLatent(architecture);
+    hybrid_ = IsHybrid(architecture);
+    gated_ = IsGated(architecture);
   }
 
   std::shared_ptr<Weights> Build() {
-    Keys();
+    Keys(architecture_, weights_->metadata).Write();
     Trunk("token_embd.weight", {kVocabulary, kWidth}, 1);
     Trunk("output.weight", {kVocabulary, kWidth}, 1);
-    Norm(Is("lfm2moe") ? "token_embd_norm" : "output_norm", kWidth);
+    if (gated_) {
+      GatedStreams("output_hc_");
+      Trunk("per_layer_token_embd.weight", {4 * kTableRows, kTableWidth}, 1);
+    } else {
+      Norm(Is("lfm2moe") ? "token_embd_norm" : "output_norm", kWidth);
+    }
     if (Is("phimoe")) Trunk("output.bias", {kVocabulary}, 0.1f);
     if (Is("deepseek4")) Streams("output_hc_", kStreams, 1);
     set_.label = "model";
@@ -55,7 +57,12 @@ class Builder {
     }
     for (uint32_t layer = 0; layer < kLayers; ++layer) {
       prefix_ = "blk." + std::to_string(layer) + ".";
-      Norm("attn_norm", kWidth);
+      if (gated_) {
+        GatedStreams(prefix_ + "hc_attn_");
+        GatedStreams(prefix_ + "hc_ffn_");
+      } else {
+        Norm("attn_norm", kWidth);
+      }
       // The second layer of the hybrids has attention.
       const bool mixed = hybrid_ || Is("granitehybrid") || Is("lfm2moe") || Is("bailingmoe3");
       if (mixed && layer == 0)
@@ -63,7 +70,7 @@ class Builder {
       else
         Attention();
       const bool post = Is("glm4moe") || Is("gpt-oss") || hybrid_;
-      if (!Is("cohere2moe")) Norm(post ? "post_attention_norm" : "ffn_norm", kWidth);
+      if (!Is("cohere2moe") && !gated_) Norm(post ? "post_attention_norm" : "ffn_norm", kWidth);
       Experts(layer);
     }
     weights_->sets.push_back(std::move(set_));
@@ -72,9 +79,6 @@ class Builder {
 
  private:
   bool Is(const char* name) const { return architecture_ == name; }
-  void Key(const char* key, GgufValue value) {
-    weights_->metadata.Set(architecture_ + "." + key, std::move(value));
-  }
 
   void Attention() {
     if (Is("deepseek4")) return Compressed();
@@ -85,6 +89,24 @@ class Builder {
     if (Is("granitehybrid")) return Mamba();
     if (Is("bailingmoe3")) return Kda();
     hybrid_ ? Delta() : Convolution();
+    if (gated_) Ngrams();
+  }
+
+  // The streams' norms and gates; the head of the model injects nothing.
+  void GatedStreams(const std::string& prefix) {
+    constexpr uint64_t kAll = kStreams * kWidth;
+    Trunk(prefix + "norm.weight", {kAll}, 0.2f, 1);
+    Trunk(prefix + "down.weight", {kRank, kAll}, 0.4f);
+    Trunk(prefix + "up.weight", {kAll, kRank}, 0.4f);
+    if (prefix != "output_hc_") Trunk(prefix + "inject.weight", {kStreams, kAll}, 0.4f);
+  }
+
+  void Ngrams() {
+    constexpr uint64_t kAll = kStreams * kWidth, kEmbedded = 4 * kTableWidth;
+    Own("ple_key.weight", {kAll, kEmbedded});
+    Own("ple_value.weight", {kWidth, kEmbedded});
+    for (const char* part : {"key", "query", "conv"}) Norm(std::string("ple_norm_") + part, kAll);
+    Own("ple_conv1d.weight", {kAll, 2});
   }
 
   void Convolution() {
@@ -105,52 +127,6 @@ class Builder {
     weights_->sets.push_back(std::move(set_));
   }
 
-  void NemotronKeys() {
-    Key("block_count", GgufValue::U32(2 * kLayers));
-    Key("attention.head_count_kv", GgufValue::I32s(std::vector<int32_t>{0, 0, 0, kKeyHeads}));
-    Key("feed_forward_length", GgufValue::I32s(std::vector<int32_t>{kInner, kInner, 0, 0}));
-    Key("attention.key_length", GgufValue::U32(kHeadWidth));
-    Key("attention.value_length", GgufValue::U32(kHeadWidth));
-    MambaKeys();
-    Key("moe_latent_size", GgufValue::U32(kRank));
-  }
-
-  void MambaKeys() {
-    Key("ssm.conv_kernel", GgufValue::U32(4));
-    Key("ssm.state_size", GgufValue::U32(kDeltaWidth));
-    Key("ssm.group_count", GgufValue::U32(kKeyHeads));
-    Key("ssm.time_step_rank", GgufValue::U32(kHeads));
-    Key("ssm.inner_size", GgufValue::U32(kHeads * kHeadWidth));
-  }
-
-  // A layer of a recurrence, then one of attention.
-  void KeyHeadsOfTheSecondLayer() {
-    Key("attention.head_count_kv", GgufValue::I32s(std::vector<int32_t>{0, kKeyHeads}));
-  }
-
-  void GraniteHybridKeys() {
-    KeyHeadsOfTheSecondLayer();
-    MambaKeys();
-    Key("logit_scale", GgufValue::F32(2));
-    Key("residual_scale", GgufValue::F32(0.5f));
-    Key("rope.scaling.finetuned", GgufValue::Bool(false));
-  }
-
-  // The second layer has a window of two, and a rope of its own.
-  void LagunaKeys() {
-    Key("attention.sliding_window", GgufValue::U32(2));
-    Key("rope.dimension_count", GgufValue::U32(kHeadWidth / 2));
-    Key("rope.dimension_count_swa", GgufValue::U32(kHeadWidth));
-    Key("rope.freq_base_swa", GgufValue::F32(100));
-  }
-
-  // Each layer sees four positions.
-  void IndexerKeys() {
-    Key("attention.indexer.head_count", GgufValue::U32(kKeyHeads));
-    Key("attention.indexer.key_length", GgufValue::U32(kHeadWidth));
-    Key("attention.indexer.top_k", GgufValue::U32(4));
-  }
-
   void Mamba() {
     const uint64_t inner = kHeads * kHeadWidth, channels = inner + 2 * kKeyHeads * kDeltaWidth;
     Own("ssm_in.weight", {inner + channels + kHeads, kWidth});
@@ -161,152 +137,6 @@ class Builder {
     Own("ssm_d", {kHeads, 1});
     Trunk(prefix_ + "ssm_norm.weight", {kKeyHeads, inner / kKeyHeads}, 0.2f, 1);
     Own("ssm_out.weight", {kWidth, inner});
-  }
-
-  void Keys() {
-    Key("block_count", GgufValue::U32(kLayers));
-    Key("context_length", GgufValue::U32(128));
-    Key("embedding_length", GgufValue::U32(kWidth));
-    Key("attention.head_count", GgufValue::U32(kHeads));
-    Key("attention.head_count_kv", GgufValue::U32(latent_ ? 1 : kKeyHeads));
-    Key("attention.layer_norm_rms_epsilon", GgufValue::F32(1e-5f));
-    Key("expert_count", GgufValue::U32(kExperts));
-    Key("expert_used_count", GgufValue::U32(2));
-    if (Is("granitehybrid")) GraniteHybridKeys();
-    if (Is("laguna")) LagunaKeys();
-    if (Is("lfm2moe")) {
-      KeyHeadsOfTheSecondLayer();
-      Key("shortconv.l_cache", GgufValue::U32(3));
-    }
-    if (Is("granitemoe")) Key("logit_scale", GgufValue::F32(2));
-    if (Is("granitemoe")) Key("residual_scale", GgufValue::F32(0.5f));
-    if (Is("gpt-oss")) Key("attention.sliding_window", GgufValue::U32(3));
-    if (Is("exaone-moe") || Is("afmoe") || Is("smallthinker"))
-      Key("attention.sliding_window", GgufValue::U32(3));
-    if (Is("exaone-moe")) Key("attention.sliding_window_pattern", GgufValue::Bools({true, false}));
-    if (Is("grovemoe")) Key("experts_per_group", GgufValue::U32(2));
-    if (Is("grovemoe")) Key("expert_group_scale", GgufValue::F32(0.5f));
-    const bool gating = Is("minimax-m2") || Is("minimax-m3") || Is("dots1") || Is("bailingmoe2") ||
-                        Is("step35") || Is("exaone-moe") || Is("smallthinker") || Is("hy_v3") ||
-                        Is("laguna") || Is("lfm2moe") || (latent_ && !Is("mistral4"));
-    if (gating) Key("expert_gating_func", GgufValue::U32(2));
-    if (hybrid_) HybridKeys();
-    if (Is("mimo2")) MimoKeys();
-    if (Is("step35")) StepKeys();
-    if (Is("nemotron_h_moe")) NemotronKeys();
-    if (Is("gemma4")) GemmaKeys();
-    if (Is("bailingmoe3")) KdaKeys();
-    if (Is("minimax-m3")) BlockKeys();
-    if (Is("deepseek4")) CompressedKeys();
-    if (Is("cohere2moe")) CommandKeys();
-    if (Is("deepseek32")) Key("attention.indexer.top_k", GgufValue::U32(64));
-    if (Is("glm-dsa")) IndexerKeys();
-    if (Is("glm4moe") || Is("hy_v3") || Is("laguna") || latent_)
-      Key("expert_weights_norm", GgufValue::Bool(true));
-    if (!latent_) return;
-    Key("rope.dimension_count", GgufValue::U32(kRotated));
-    Key("attention.key_length_mla", GgufValue::U32(kNope + kRotated));
-    Key("attention.value_length_mla", GgufValue::U32(kValueWidth));
-    Key("attention.kv_lora_rank", GgufValue::U32(kRank));
-  }
-
-  void HybridKeys() {
-    Key("ssm.conv_kernel", GgufValue::U32(4));
-    Key("ssm.state_size", GgufValue::U32(kDeltaWidth));
-    Key("ssm.group_count", GgufValue::U32(kKeyHeads));
-    Key("ssm.time_step_rank", GgufValue::U32(kHeads));
-    Key("ssm.inner_size", GgufValue::U32(kHeads * kDeltaWidth));
-    Key("full_attention_interval", GgufValue::U32(2));
-    Key("rope.dimension_count", GgufValue::U32(4));
-  }
-
-  // The first layer has Kimi delta attention, the second latent attention; both have limits.
-  void KdaKeys() {
-    Key("attention.head_count_kv", GgufValue::I32s(std::vector<int32_t>{0, 1}));
-    Key("ssm.conv_kernel", GgufValue::U32(4));
-    Key("kda.head_dim", GgufValue::U32(kDeltaWidth));
-    Key("kda.gate_lower_bound", GgufValue::F32(-5));
-    Key("swiglu_clamp_exp", GgufValue::F32s(std::vector<float>{0, 0.3f}));
-    Key("swiglu_clamp_shexp", GgufValue::F32s(std::vector<float>{0.2f, 0}));
-  }
-
-  // The first layer compresses keys and picks one of them, and a table names its experts.
-  void CompressedKeys() {
-    const std::pair<const char*, uint32_t> numbers[] = {
-        {"attention.head_count_kv", 1},
-        {"attention.key_length", kHeadWidth},
-        {"attention.value_length", kHeadWidth},
-        {"attention.sliding_window", 3},
-        {"attention.output_group_count", kGroups},
-        {"attention.output_lora_rank", kGroupRank},
-        {"attention.indexer.head_count", kKeyHeads},
-        {"attention.indexer.key_length", kHeadWidth},
-        {"attention.indexer.top_k", 1},
-        {"rope.dimension_count", kRotated},
-        {"hyper_connection.count", kStreams},
-        {"hyper_connection.sinkhorn_iterations", 3},
-        {"hash_layer_count", 1},
-        {"expert_gating_func", 4}};
-    for (const auto& [key, number] : numbers) Key(key, GgufValue::U32(number));
-    Key("attention.compress_ratios", GgufValue::I32s(std::vector<int32_t>{4, 0, 0}));
-    Key("attention.compress_rope_freq_base", GgufValue::F32(100));
-    Key("hyper_connection.epsilon", GgufValue::F32(1e-6f));
-    Key("expert_weights_norm", GgufValue::Bool(true));
-    Key("swiglu_clamp_exp", GgufValue::F32s(std::vector<float>{0.3f, 0}));
-    Key("swiglu_clamp_shexp", GgufValue::F32s(std::vector<float>{0, 0.2f}));
-  }
-
-  // A token sees two of the blocks of two keys.
-  void BlockKeys() {
-    Key("attention.indexer.head_count", GgufValue::U32(kKeyHeads));
-    Key("attention.indexer.key_length", GgufValue::U32(kHeadWidth));
-    Key("attention.indexer.block_size", GgufValue::U32(2));
-    Key("attention.indexer.top_k", GgufValue::U32(2));
-    Key("attention.indexer.local_blocks", GgufValue::U32(1));
-  }
-
-  // The second layer has a window of three, and rotates.
-  void CommandKeys() {
-    Key("attention.sliding_window", GgufValue::U32(3));
-    Key("attention.sliding_window_pattern", GgufValue::Bools({false, true}));
-    Key("logit_scale", GgufValue::F32(0.25f));
-    Key("expert_shared_count", GgufValue::U32(1));
-  }
-
-  // The second layer has a window of two and half of the key heads.
-  void MimoKeys() {
-    Key("attention.head_count_kv", GgufValue::I32s(std::vector<int32_t>{kKeyHeads, 1}));
-    Key("attention.sliding_window", GgufValue::U32(2));
-    Key("attention.sliding_window_pattern", GgufValue::I32s(std::vector<int32_t>{0, 1}));
-    Key("attention.key_length", GgufValue::U32(kHeadWidth));
-    Key("attention.value_length", GgufValue::U32(kValueWidth));
-    Key("attention.value_scale", GgufValue::F32(0.7f));
-    Key("rope.freq_base_swa", GgufValue::F32(100));
-  }
-
-  // The second layer has a window of two, half of the key heads, and limits.
-  void StepKeys() {
-    Key("attention.head_count_kv", GgufValue::I32s(std::vector<int32_t>{kKeyHeads, 1}));
-    Key("attention.sliding_window", GgufValue::U32(2));
-    Key("attention.sliding_window_pattern", GgufValue::Bools({false, true}));
-    Key("attention.key_length", GgufValue::U32(kHeadWidth));
-    Key("attention.value_length", GgufValue::U32(kHeadWidth));
-    Key("rope.freq_base_swa", GgufValue::F32(100));
-    Key("swiglu_clamp_exp", GgufValue::F32s(std::vector<float>{0, 0.3f}));
-    Key("swiglu_clamp_shexp", GgufValue::F32s(std::vector<float>{0, 0.2f}));
-  }
-
-  // The first layer has a window of two, the second half of the key heads, twice as wide.
-  void GemmaKeys() {
-    Key("attention.head_count_kv", GgufValue::I32s(std::vector<int32_t>{kKeyHeads, 1}));
-    Key("attention.sliding_window", GgufValue::U32(2));
-    Key("attention.sliding_window_pattern", GgufValue::Bools({true, false}));
-    for (const char* kind : {"key", "value"}) {
-      Key((std::string("attention.") + kind + "_length").c_str(), GgufValue::U32(2 * kHeadWidth));
-      Key((std::string("attention.") + kind + "_length_swa").c_str(), GgufValue::U32(kHeadWidth));
-    }
-    Key("rope.freq_base_swa", GgufValue::F32(100));
-    Key("final_logit_softcapping", GgufValue::F32(3));
   }
 
   void GemmaHeads(uint64_t heads, uint64_t width) {
@@ -385,7 +215,7 @@ class Builder {
     if (normed || hybrid_) Norm("attn_k_norm", kHeadWidth);
     if (Is("olmoe") || Is("minimax-m2")) Norm("attn_q_norm", kHeads * kHeadWidth);
     if (Is("olmoe") || Is("minimax-m2")) Norm("attn_k_norm", kKeyHeads * kHeadWidth);
-    if (!Is("minimax-m3")) return;
+    if (!Is("minimax-m3") && !gated_) return;
     Own("indexer.q_proj.weight", {kKeyHeads * kHeadWidth, kWidth});
     Own("indexer.k_proj.weight", {kHeadWidth, kWidth});
     for (const char* name : {"indexer.q_norm", "indexer.k_norm"}) Norm(name, kHeadWidth);
@@ -541,15 +371,17 @@ class Builder {
 
   std::string architecture_, prefix_;
   bool latent_ = false, hybrid_ = false;
+  bool gated_ = false;  // several residual streams, and n-grams that are embedded
   Numbers numbers_;
   std::shared_ptr<Weights> weights_;
   ExpertSet set_;
 };
 
 }  // namespace
+}  // namespace tiny
 
 std::shared_ptr<Weights> TinyWeights(const std::string& architecture) {
-  return Builder(architecture).Build();
+  return tiny::Builder(architecture).Build();
 }
 
 std::shared_ptr<Weights> WithExperts(const Weights& weights, const ExpertIds& ids) {
