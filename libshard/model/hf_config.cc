@@ -99,6 +99,11 @@ Result<HfConfig> HfConfig::Parse(const std::string& where, std::string_view text
   config.scopes_ = {{document, ""}};
   for (int depth = 0; depth < kMaxNesting; ++depth) {
     const Scope outer = config.scopes_.front();
+    for (const char* name : kTextConfigs) {
+      const Json* const inner = Member(*outer.fields, name);
+      if (inner != nullptr && !inner->is_object())
+        return config.Wrong({inner, outer.path + name}, "an object");
+    }
     const auto key = std::find_if(kTextConfigs.begin(), kTextConfigs.end(), [&](const char* name) {
       const Json* inner = Member(*outer.fields, name);
       return inner != nullptr && inner->is_object();

@@ -144,9 +144,9 @@ TEST_F(LoadWholeTensors, RestoresTheExpertAxisAndLeavesPlacesForAbsentExperts) {
 }
 
 TEST_F(LoadWholeTensors, AbsentExpertsHaveTheFormThatTheManifestLists) {
-  family_.rules.insert(family_.rules.begin(), {.pattern = "layers.{L}.experts.{E}.up.{W}",
-                                               .part = moepack::Part::kExpert,
-                                               .role = "up"});
+  family_.rules.insert(
+      family_.rules.begin(),
+      {.pattern = "layers.{L}.experts.{E}.up.{W}", .part = moepack::Part::kExpert, .role = "up"});
   FamilyMatcher matcher(family_, 2);
   WholeTensors tensors(path_, layers_, matcher);
   ASSERT_TRUE(tensors.Add(Part({{"layers.0.experts.0.up.qweight", {10, 8}, {0}},
@@ -159,25 +159,25 @@ TEST_F(LoadWholeTensors, AbsentExpertsHaveTheFormThatTheManifestLists) {
                                  Listed("layers.1.experts.0.up.weight", {8, 20})}));
   EXPECT_THAT(
       NamesOf(tensors),
-      ElementsAre("layers.0.experts.0.up.qweight [10,8]", "layers.0.experts.0.up.scales [2,8]",
-                  "layers.0.experts.2.up.weight [8,20]", "layers.0.experts.1.up.weight [8,20]",
-                  "layers.0.experts.3.up.qweight [10,8]", "layers.0.experts.3.up.scales [2,8]"));
+      ElementsAre("layers.0.experts.0.up.qweight [10, 8]", "layers.0.experts.0.up.scales [2, 8]",
+                  "layers.0.experts.2.up.weight [8, 20]", "layers.0.experts.1.up.weight [8,20]",
+                  "layers.0.experts.3.up.qweight [10, 8]", "layers.0.experts.3.up.scales [2, 8]"));
 }
 
 // Conversion reads the sizes of a packed matrix early.
 TEST_F(LoadWholeTensors, AFormWhoseSmallTensorsAreNotThereIsThatOfANeighbour) {
-  family_.rules.insert(family_.rules.begin(), {.pattern = "layers.{L}.experts.{E}.up.{W}",
-                                               .part = moepack::Part::kExpert,
-                                               .role = "up"});
+  family_.rules.insert(
+      family_.rules.begin(),
+      {.pattern = "layers.{L}.experts.{E}.up.{W}", .part = moepack::Part::kExpert, .role = "up"});
   FamilyMatcher matcher(family_, 2);
   WholeTensors tensors(path_, layers_, matcher);
   ASSERT_TRUE(tensors.Add(Part({{"layers.1.experts.0.up.weight", {8, 20}, {0}}}, 'a')));
   ASSERT_TRUE(tensors.AddAbsent({Listed("layers.1.experts.1.up.weight_packed", {8, 10}),
                                  Listed("layers.1.experts.1.up.weight_shape", {2}),
                                  Listed("layers.1.experts.2.up.weight", {8, 20})}));
-  EXPECT_THAT(NamesOf(tensors), ElementsAre("layers.1.experts.0.up.weight [8,20]",
-                                            "layers.1.experts.1.up.weight [8,20]",
-                                            "layers.1.experts.2.up.weight [8,20]"));
+  EXPECT_THAT(NamesOf(tensors), ElementsAre("layers.1.experts.0.up.weight [8, 20]",
+                                            "layers.1.experts.1.up.weight [8, 20]",
+                                            "layers.1.experts.2.up.weight [8, 20]"));
 }
 
 TEST_F(LoadWholeTensors, ExpertsAlongAnInnerAxisAreRefusedByName) {
