@@ -21,7 +21,8 @@ class MixerReader {
     if (HasRows([](const TensorRule& rule) { return rule.role == "mamba"; }))
       SHARD_CHECK(ReadMamba());
     if (HasRows([](const TensorRule& rule) { return Contains(rule, ".conv."); })) {
-      SHARD_TRY(out_.short_kernel, Size(config_, fields::kConvolutionKernel));
+      SHARD_TRY(const uint64_t kernel, Size(config_, fields::kConvolutionKernel));
+      if (kernel > 1) out_.short_kernel = kernel;  // conversion refuses 1
     }
     SHARD_CHECK(ReadDelta());
     SHARD_CHECK(ReadKda());
@@ -258,7 +259,7 @@ void MixerShapes::AddKda(const KdaPromise& kda) {
   const uint64_t values = kda.heads * kda.size, hidden = promise_.hidden;
   const std::vector<uint64_t> in = {values, hidden}, out = {hidden, values};
   if (model_.checkpoint().is_gguf()) {
-    const std::vector<uint64_t> kernel = {values, kda.kernel};
+    const std::vector<uint64_t> kernel = {values, 1, kda.kernel};
     kda_ = {{"attn_output.weight", out},
             {"ssm_beta.weight", {kda.heads, hidden}},
             {"ssm_dt.bias", {values}},
@@ -289,23 +290,25 @@ std::optional<Dims> MixerShapes::Of(const ModelTensor& tensor, std::string_view 
   const LayerPromise* const layer =
       *tensor.layer < promise_.layers.size() ? &promise_.layers[*tensor.layer] : nullptr;
   const std::string& role = tensor.rule->role;
-  const bool gguf = model_.checkpoint().is_gguf();
+  const bool is_gguf = model_.checkpoint().is_gguf();
   const std::string_view module = ModuleName(name, leaf);
   const std::string end = Cat(module, leaf.empty() ? "" : leaf == "bias" ? ".bias" : ".weight");
   const auto in = [&](const Table& table, const char* why) -> std::optional<Dims> {
     const auto found = table.find(end);
     if (found == table.end()) return std::nullopt;
     std::vector<uint64_t> sizes = found->second;
-    // MLX stores the channels of a convolution last.
+    // MLX stores the channels of a convolution last, and a GGUF may lack the axis between.
     const std::vector<uint64_t>& own = model_.entry(tensor).shape;
-    if (sizes.size() == 3 && own == std::vector{sizes[0], sizes[2], sizes[1]}) sizes = own;
+    const bool kernel = sizes.size() == 3;
+    if (kernel && own == std::vector{sizes[0], sizes[2], sizes[1]}) sizes = own;
+    if (kernel && is_gguf && own == std::vector{sizes[0], sizes[2]}) sizes = own;
     return Dims{std::move(sizes), why};
   };
   constexpr const char* kConvolution = "kernel of short convolutions, hidden_size";
   constexpr const char* kMamba = "sizes of Mamba layers, hidden_size";
   constexpr const char* kLinear = "sizes of linear attention, hidden_size";
   const bool linear = layer != nullptr && layer->kind == LayerKind::kLinear;
-  if (gguf) {
+  if (is_gguf) {
     if (name.find(".shortconv.") != std::string::npos) return in(convolution_, kConvolution);
     return linear ? in(kda_, kLinear) : in(mamba_, kMamba);
   }

@@ -104,9 +104,9 @@ constexpr const char* kDeepSeek3 =
     R"(|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*)" LINE_ENDS_AND_SPACES;
 
 // Letters with their marks, and single spaces between them: a run of words is one piece.
-constexpr const char* kExaoneMoe =
-    CONTRACTION "|" PREFIX R"((?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?)"
-                R"(|\s*[\r\n]|\s+(?!\S)|\s+)";
+constexpr const char* kExaoneMoe = CONTRACTION
+    "|" PREFIX R"((?:\p{L}\p{M}*+(?: \p{L}\p{M}*+)*+)++|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?)"
+    R"(|\s*[\r\n]|\s+(?!\S)|\s+)";
 
 struct Row {
   std::vector<std::string_view> ids;
@@ -134,7 +134,7 @@ const std::vector<Row>& Table() {
       // digits are cut in three steps, because one expression would look through a run again and
       // again.
       {{"afmoe"},
-       {R"(\p{N}+)", R"(\A\p{N}{1,2}(?=(?:\p{N}{3})+\z))", R"(\p{N}{3})",
+       {R"(\p{N}+)", R"(\A\p{N}{1,2}(?=(?:\p{N}{3})++\z))", R"(\p{N}{3})",
         R"([\x{4e00}-\x{9fff}\x{3400}-\x{4dbf}\x{f900}-\x{faff}\x{3040}-\x{30ff}\x{ff65}-\x{ff9f})"
         R"(\x{2f00}-\x{2fdf}\x{0e40}-\x{0eff}\x{1780}-\x{17ff}\x{1000}-\x{109f}\x{aa60}-\x{aa7f})"
         R"(\x{a9e0}-\x{a9ff}\x{ac00}-\x{d7af}\x{1100}-\x{11ff}]+)",

@@ -82,6 +82,20 @@ TEST(BentLayouts, RefuseWhatTheRuntimeDoesNotCompute) {
   }
 }
 
+// llama.cpp stops the process that loads such a file.
+TEST(BentLayouts, RefuseMambaLayersOfAnotherWidthThanTwiceTheModels) {
+  const fixtures::TempDir dir;
+  ASSERT_TRUE(fixtures::MakeCheckpoint("granite-moe-hybrid", dir / "model", {.head_size = 8}));
+  const auto model = MoeModel::Open(dir / "model");
+  ASSERT_TRUE(model) << model.error().message;
+  const auto converted = ToGguf(*model, {});
+  ASSERT_FALSE(converted);
+  EXPECT_EQ(converted.error().code, Code::kUnsupported);
+  EXPECT_THAT(converted.error().message,
+              HasSubstr("mamba_n_heads times mamba_d_head: expected 128, twice hidden_size, found "
+                        "64"));
+}
+
 TEST(BentLayouts, RefuseConfigsThatContradictThemselves) {
   const Refused rows[] = {
       {"laguna", "num_attention_heads_per_layer", {4, 4}, "expected one number per layer (3)"},
