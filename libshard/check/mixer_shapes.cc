@@ -28,7 +28,10 @@ class MixerReader {
     SHARD_CHECK(ReadKda());
     SHARD_CHECK(ReadHeadsPerLayer());
     SHARD_CHECK(ReadWindowHeads());
-    for (const ConfigKeys keys : {fields::kIndexSize, fields::kIndexHeads, fields::kOwnIndexSize})
+    for (const ConfigKeys keys :
+         {fields::kIndexSize, fields::kIndexHeads, fields::kOwnIndexSize, fields::kWindowHeadSize,
+          fields::kWindowValueSize, fields::kWindowKeyHeads, fields::kGlobalHeadSize,
+          fields::kGlobalKeyHeads})
       SHARD_CHECK(Size(config_, keys));
     return Ok();
   }
@@ -49,6 +52,11 @@ class MixerReader {
     SHARD_TRY(const std::optional<uint32_t> size, config.FindU32(keys));
     if (*size == 0) findings_.push_back({FindingKind::kConfig, field->path, "at least 1", "0"});
     return uint64_t{*size};
+  }
+
+  Status ReadInto(const HfConfig& config, ConfigKeys keys, uint64_t& size) {
+    SHARD_TRY(size, Size(config, keys));
+    return Ok();
   }
 
   Status ReadMamba() {
@@ -85,8 +93,10 @@ class MixerReader {
       SHARD_TRY(sizes, config_.Within(*fields::kLinearSettings.begin()));
     }
     SHARD_TRY(kda.kernel, Size(sizes, fields::kShortKernel));
-    SHARD_TRY(kda.heads, Size(config_, fields::kHeads));
-    SHARD_TRY(kda.size, Size(sizes, fields::kHeadSize));
+    SHARD_TRY(const HeadsPromise usual, UsualHeads());  // of which 0 is reported elsewhere
+    kda.heads = usual.heads;
+    kda.size = usual.size;
+    if (kda.low_rank) SHARD_CHECK(ReadInto(sizes, fields::kHeadSize, kda.size));
     if (kda.kernel > 0 && kda.heads > 0 && kda.size > 0) out_.kda = kda;
     return Ok();
   }

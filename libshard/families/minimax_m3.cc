@@ -85,6 +85,8 @@ Status AddIndexerKeys(const HfConfig& config, const HfShape& shape, ArchKeys& ke
       {"sparse_local_block", "local_blocks"}};
   for (const auto& [name, key] : rows) {
     SHARD_TRY(const uint32_t number, sparse.U32({name}));
+    const bool may_be_none = std::string_view(name) == "sparse_local_block";
+    if (number == 0 && !may_be_none) return sparse.Wrong(*sparse.Find({name}), "at least 1");
     keys.U32(Cat("attention.indexer.", key), number);
   }
   return Ok();

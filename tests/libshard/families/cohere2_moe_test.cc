@@ -76,10 +76,13 @@ TEST(Cohere2Moe, LeavesOutBiasesOfZeroAndRefusesOthers) {
   const size_t before = Converted(sample).tensors.size();
   const std::string query = "model.layers.0.self_attn.q_proj.bias";
   sample.tensors.push_back({query, "BF16", {4}, std::string("\0\0\0\x80\0\0\0\0", 8)});
-  sample.tensors.push_back(
-      {"model.layers.1.mlp.experts.1.up_proj.bias", "F32", {2}, std::string(8, '\0')});
+  for (const char* expert : {"0", "1"}) {
+    sample.tensors.push_back({std::string("model.layers.1.mlp.experts.") + expert + ".up_proj.bias",
+                              "F32",
+                              {2},
+                              std::string(8, '\0')});
+  }
   EXPECT_EQ(Converted(sample).tensors.size(), before);
-  sample.tensors.front().bytes[5] = 1;
   for (auto& tensor : sample.tensors) {
     if (tensor.name == query) tensor.bytes[6] = 1;
   }

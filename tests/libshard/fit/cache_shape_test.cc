@@ -85,7 +85,7 @@ TEST(CacheShape, OnlyLayersWithAnIndexerOfTheirOwnKeepKeysForIt) {
   const std::string sparse = R"(, "intermediate_size": 64, "moe_layer_freq": [0, 1],
     "sparse_attention_config": {"sparse_index_dim": 16})";
   const CacheShape dense =
-      Shape(ConfigText("MiniMaxM3SparseForCausalLM", Attention(2, 8, 2, 32) + sparse));
+      Shape(ConfigText("MiniMaxM3SparseForConditionalGeneration", Attention(2, 8, 2, 32) + sparse));
   ASSERT_EQ(dense.size(), 2u);
   EXPECT_EQ(dense[0].key, 64u);
   EXPECT_EQ(dense[1].key, 80u);

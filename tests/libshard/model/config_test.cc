@@ -225,7 +225,12 @@ TEST(ModelConfig, RefusesWrongTypesOfNamesAndSwitches) {
             "config.json: text_config: expected an object, found 5");
   EXPECT_EQ(ParseError(R"({"thinker_config": {"text_config": ["x"]}})").message,
             "config.json: thinker_config.text_config: expected an object, found an array of 1 "
-            "values");
+            "value");
+  EXPECT_EQ(ParseError(R"({"block_configs": "x"})").message,
+            "config.json: block_configs: expected a list of objects, found \"x\"");
+  EXPECT_EQ(ParseError(R"({"block_configs": [{"block_type": "moe"}, {"x": 1}]})").message,
+            "config.json: block_configs[1].block_type: expected a word, found none");
+  EXPECT_EQ(Parse(R"({"block_configs": [{"ffn": 1}], "num_experts": 4})").expert_count, 4u);
   EXPECT_EQ(ParseError(R"({"scoring_func": 1})").message,
             "config.json: scoring_func: expected a string, found 1");
   EXPECT_EQ(ParseError(R"({"routed_scaling_factor": 1e39})").message,
