@@ -132,12 +132,12 @@ const std::vector<Row>& Table() {
       {{"exaone-moe"}, {kExaoneMoe}},
       // Digits in threes from the last one, then scripts of Asia, then as deepseek-v3. The runs of
       // digits are cut in three steps, because one expression would look through a run again and
-      // again.
+      // again. What was U+F900, the first of the compatibility ideographs, is U+8C48 in llama.cpp's
+      // source, so the range up to U+FAFF has whatever is between.
       {{"afmoe"},
        {R"(\p{N}+)", R"(\A\p{N}{1,2}(?=(?:\p{N}{3})++\z))", R"(\p{N}{3})",
-        R"([\x{4e00}-\x{9fff}\x{3400}-\x{4dbf}\x{f900}-\x{faff}\x{3040}-\x{30ff}\x{ff65}-\x{ff9f})"
-        R"(\x{2f00}-\x{2fdf}\x{0e40}-\x{0eff}\x{1780}-\x{17ff}\x{1000}-\x{109f}\x{aa60}-\x{aa7f})"
-        R"(\x{a9e0}-\x{a9ff}\x{ac00}-\x{d7af}\x{1100}-\x{11ff}]+)",
+        R"([\x{0e40}-\x{0eff}\x{1000}-\x{109f}\x{1100}-\x{11ff}\x{1780}-\x{17ff}\x{2f00}-\x{2fdf})"
+        R"(\x{3040}-\x{30ff}\x{3400}-\x{4dbf}\x{4e00}-\x{faff}\x{ff65}-\x{ff9f}]+)",
         kDeepSeek3}},
       // llama.cpp spells theirs with \s*[\r\n], which matches what \s*[\r\n]+ does, because \s has
       // line ends.
