@@ -81,7 +81,7 @@ class Presence {
     }
   }
 
-  void Check(bool mtp_may_lack) {
+  void Check(bool mtp_may_lack, bool experts_may_lack) {
     mtp_may_lack_ = mtp_may_lack;
     for (const ModelTensor& tensor : model_.tensors()) {
       if (!IsTower(tensor)) Add(tensor);
@@ -91,6 +91,7 @@ class Presence {
     CheckLayers();
     CheckMoeLayers();
     CheckExperts();
+    if (!experts_may_lack) CheckExpertCounts();
     CheckShared();
     CheckLinearAttention();
     CheckBlocksPastTheLast();
@@ -231,6 +232,21 @@ class Presence {
                 Cat("one (", promise_.selection_bias_key, ")"));
   }
 
+  // The config's one number is that of every layer. Opening the model has refused more experts.
+  void CheckExpertCounts() {
+    const ModelConfig& config = model_.config();
+    if (config.expert_count == 0 || !config.experts_per_layer.empty()) return;
+    std::map<uint32_t, ExpertIds> fewer;  // by their number
+    for (const MoeLayer& layer : model_.layers()) {
+      if (layer.layer < decoder() && layer.expert_count < config.expert_count)
+        fewer[layer.expert_count].push_back(layer.layer);
+    }
+    for (const auto& [expert_count, layers] : fewer) {
+      Say(FindingKind::kMissing, Cat(LayersText(layers), ": routed experts"),
+          Cat(config.expert_count, " (", config.expert_count_key, ")"), Cat(expert_count));
+    }
+  }
+
   void CheckShared() {
     if (!promise_.shared || (family_ & kShared) == 0) return;
     ExpertIds wrong;
@@ -340,9 +356,9 @@ class Presence {
 
 // With `mtp_may_lack`, blocks for multi-token prediction that the config announces may be missing,
 // as they are in many published checkpoints.
-void CheckPresence(const MoeModel& model, const ModelPromise& promise, bool mtp_may_lack,
+void CheckPresence(const MoeModel& model, const ModelPromise& promise, const CheckOptions& options,
                    std::vector<CheckFinding>& findings) {
-  Presence(model, promise, findings).Check(mtp_may_lack);
+  Presence(model, promise, findings).Check(options.mtp_may_lack, options.experts_may_lack);
 }
 
 constexpr size_t kNamedFindings = 5;
@@ -368,7 +384,7 @@ Result<std::vector<CheckFinding>> CheckModel(const MoeModel& model, const CheckO
   }
   std::vector<CheckFinding> findings;
   SHARD_TRY(const ModelPromise promise, PromiseOf(model, options, findings));
-  CheckPresence(model, promise, options.mtp_may_lack, findings);
+  CheckPresence(model, promise, options, findings);
   if (!model.checkpoint().names_only()) CheckShapes(model, promise, findings);
   return findings;
 }
@@ -399,7 +415,8 @@ std::string CheckHint(const MoeModel& model) {
 
 }  // namespace
 
-Status RequirePromised(const MoeModel& model, const CheckOptions& options) {
+Status RequirePromised(const MoeModel& model, CheckOptions options) {
+  options.experts_may_lack = true;  // conversion says what its runtime can hold
   SHARD_TRY(const std::vector<CheckFinding> findings, CheckModel(model, options));
   if (findings.empty()) return Ok();
   std::vector<std::string> texts;

@@ -17,6 +17,8 @@ struct CheckOptions {
   // and nothing that depends on an absent field is checked.
   std::string_view defaults = "";
   bool mtp_may_lack = false;  // announced blocks for multi-token prediction may be missing
+  // Layers may have fewer experts than the one number of the config, as after pruning by layer.
+  bool experts_may_lack = false;
 };
 
 // Returns all disagreements, those within the config first; none if the checkpoint is as promised.
@@ -31,7 +33,7 @@ Result<std::vector<CheckFinding>> CheckConfig(const HfConfig& config, const Mode
                                               const Family& family);
 
 // Returns kCorrupt, with the first findings and the number of the others, unless the model is as
-// promised.
-Status RequirePromised(const MoeModel& model, const CheckOptions& options);
+// promised. Layers may lack experts (CheckOptions::experts_may_lack).
+Status RequirePromised(const MoeModel& model, CheckOptions options);
 
 }  // namespace moepack

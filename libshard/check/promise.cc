@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
+#include "libshard/check/mixer_shapes.h"
 #include "libshard/model/config_defaults.h"
 #include "libshard/model/config_fields.h"
 #include "libshard/model/config_layers.h"
@@ -197,9 +198,10 @@ bool HasOtherMixers(const Family& family) {
 Result<ModelPromise> ReadPromise(const HfConfig& raw, std::string_view defaults,
                                  const ModelConfig& model, const Family& family,
                                  std::vector<CheckFinding>& findings) {
-  SHARD_TRY(HfConfig config, raw.WithDefaults(defaults));
-  PromiseReader reader(raw, std::move(config), model, findings);
+  SHARD_TRY(const HfConfig config, raw.WithDefaults(defaults));
+  PromiseReader reader(raw, config, model, findings);
   SHARD_TRY(ModelPromise promise, reader.Read(family, !defaults.empty()));
+  SHARD_CHECK(ReadMixers(config, family, promise, findings));
   for (const TensorRule& rule : family.rules) {
     if (rule.pattern.find(".linear_attn.") != std::string::npos) promise.linear_attention = true;
   }
@@ -285,6 +287,7 @@ ModelPromise ReadGgufPromise(const GgufMetadata& metadata, const ModelConfig& mo
   promise.moe_key = prefix + "leading_dense_block_count";
   const uint64_t dense = std::min<uint64_t>(number("leading_dense_block_count"), model.layers);
   for (uint64_t layer = 0; layer < dense; ++layer) promise.layers[layer].moe = false;
+  ReadGgufMixers(metadata, promise);
   return promise;
 }
 

@@ -17,6 +17,11 @@
 
 namespace moepack {
 
+// The heads of ordinary attention.
+struct HeadsPromise {
+  uint64_t heads = 0, key_heads = 0, size = 0;
+};
+
 struct LayerPromise {
   std::optional<bool> moe;
   LayerKind kind = LayerKind::kUnnamed;
@@ -25,11 +30,7 @@ struct LayerPromise {
   std::string attention;
   bool indexer = true;        // where the family has indexers, the layer has its own
   uint64_t expert_width = 0;  // where layers differ in it
-};
-
-// The heads of ordinary attention, which are the same in all layers.
-struct HeadsPromise {
-  uint64_t heads = 0, key_heads = 0, size = 0;
+  std::optional<HeadsPromise> heads;
 };
 
 // The sizes of multi-head latent attention, with the names of DeepSeek's configs.
@@ -37,6 +38,23 @@ struct LatentPromise {
   uint64_t heads = 0;
   uint64_t query_rank = 0;  // 0: queries are projected directly
   uint64_t rank = 0, nope = 0, rope = 0, value = 0;
+};
+
+// The sizes of layers that mix tokens in another way than attention. Mamba-2:
+struct MambaPromise {
+  uint64_t heads = 0, size = 0;  // of a head
+  uint64_t state = 0, groups = 0, kernel = 0;
+  uint64_t inner() const { return heads * size; }
+  uint64_t channels() const { return inner() + 2 * groups * state; }
+};
+// Linear attention: the gated delta rule (Qwen3-Next).
+struct DeltaPromise {
+  uint64_t key_heads = 0, value_heads = 0, key = 0, value = 0, kernel = 0;
+};
+// Kimi delta attention.
+struct KdaPromise {
+  uint64_t heads = 0, size = 0, kernel = 0;
+  bool low_rank = false;  // the decay has a low rank (Kimi), not the whole width (Ling)
 };
 
 struct ModelPromise {
@@ -54,9 +72,13 @@ struct ModelPromise {
   std::optional<bool> shared;          // layers with experts also have shared experts
   // the field that says that routers have one; "" if there is none
   std::string selection_bias_key;
-  bool linear_attention = false;  // layers of kLinear have linear_attn, others self_attn
-  std::optional<HeadsPromise> heads;
+  bool linear_attention = false;      // layers of kLinear have linear_attn, others self_attn
+  std::optional<HeadsPromise> heads;  // if all layers have the same
   std::optional<LatentPromise> latent;
+  std::optional<MambaPromise> mamba;
+  std::optional<DeltaPromise> delta;
+  std::optional<KdaPromise> kda;
+  uint64_t short_kernel = 0;  // of short convolutions
   ConfigFacts facts;
 
   // 0 if it is not known.

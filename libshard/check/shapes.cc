@@ -9,6 +9,7 @@
 #include "libshard/base/text/text.h"
 #include "libshard/base/text_map.h"
 #include "libshard/check/layer_names.h"
+#include "libshard/check/mixer_shapes.h"
 
 namespace moepack {
 namespace {
@@ -294,15 +295,16 @@ bool IsLatent(const MoeModel& model) {
 class Shapes {
  public:
   Shapes(const MoeModel& model, const ModelPromise& promise)
-      : model_(model), expected_(promise, IsLatent(model)) {}
+      : model_(model), expected_(promise, IsLatent(model)), mixers_(model, promise) {}
 
   void Check(std::vector<CheckFinding>& findings) {
     for (const ModelTensor& tensor : model_.tensors()) {
       const std::string_view leaf = LeafOf(model_, tensor);
       if (UseOfLeaf(leaf) == LeafUse::kCompanion) continue;
       const MoeLayer* layer = model_.FindLayer(tensor.layer);
-      const std::optional<Dims> expected = expected_.Of(
+      std::optional<Dims> expected = expected_.Of(
           {tensor, model_.entry(tensor).name, leaf, layer == nullptr ? 0 : layer->expert_count});
+      if (!expected) expected = mixers_.Of(tensor, leaf);
       if (expected && !Fits(model_, tensor, expected->sizes)) Note(tensor, *expected);
     }
     for (const auto& [key, misfit] : misfits_) findings.push_back(FindingOf(misfit));
@@ -341,6 +343,7 @@ class Shapes {
 
   const MoeModel& model_;
   const ExpectedShapes expected_;
+  const MixerShapes mixers_;
   std::map<std::string, Misfit> misfits_;
 };
 

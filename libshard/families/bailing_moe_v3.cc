@@ -54,7 +54,7 @@ bool AllNull(const HfConfig& config, const char* field) {
 
 Status AddAttentionKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   KdaSizes sizes{.head_size = shape.head_size};
-  SHARD_TRY(sizes.kernel, config.U32({"short_conv_kernel_size"}));
+  SHARD_TRY(sizes.kernel, config.U32(fields::kShortKernel));
   SHARD_TRY(sizes.lower_bound, config.F32({"kda_lower_bound"}));
   SHARD_TRY(const std::vector<uint32_t> kda, KdaLayers(config));
   SHARD_TRY(const Mla mla, ReadMla(config));

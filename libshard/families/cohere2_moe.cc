@@ -2,18 +2,22 @@
 // part side by side; some layers attend to a window and rotate, the others do not. Names:
 // transformers (Cohere2Moe), llama.cpp's converter.
 #include <algorithm>
+#include <span>
 
+#include "libshard/base/files/file.h"
 #include "libshard/base/text/text.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/families/families.h"
 #include "libshard/families/mixed_layers.h"
 #include "libshard/families/name_rows.h"
 #include "libshard/model/config_fields.h"
+#include "libshard/model/layer_experts.h"
 
 namespace moepack {
 namespace {
 
 constexpr const char* kGraph = "cohere2moe";  // general.architecture
+constexpr uint64_t kMostBiasBytes = 16u << 20;
 
 Family Table() {
   Family family;
@@ -28,10 +32,8 @@ Family Table() {
 
 // What the graph has built in must be what the config says, if it says anything.
 Status CheckBuiltIn(const HfConfig& config) {
-  const std::pair<const char*, bool> switches[] = {{"use_parallel_block", true},
-                                                   {"use_gated_activation", true},
-                                                   {"use_qk_norm", false},
-                                                   {*fields::kAttentionBias.begin(), false}};
+  const std::pair<const char*, bool> switches[] = {
+      {"use_parallel_block", true}, {"use_gated_activation", true}, {"use_qk_norm", false}};
   for (const auto& [field, expected] : switches) {
     SHARD_TRY(const std::optional<bool> found, config.FindBool({field}));
     if (found.value_or(expected) == expected) continue;
@@ -94,7 +96,57 @@ Status CheckTensors(const HfConfig& config, const HfShape& shape,
   return CheckMixedLayers(config, layers, tensors);
 }
 
+// Adds nothing to the GGUF for biases of 0, as llama.cpp's converter does. The graph has none.
+void LeaveBiasesOut(HfFamily& family) {
+  const std::string at = "layers.{L}.";
+  std::vector<std::string> modules = {"norm", "lm_head", at + "input_layernorm", at + "mlp.gate"};
+  for (const char* part : {"q", "k", "v", "o"})
+    modules.push_back(Cat(at, "self_attn.", part, "_proj"));
+  for (const char* place : {"", "shared_experts.", "experts.{E}."}) {
+    for (const char* part : {"gate", "up", "down"})
+      modules.push_back(Cat(at, "mlp.", place, part, "_proj"));
+  }
+  for (const std::string& module : modules)
+    family.rows.push_back({.source = module + ".bias", .target = ""});
+}
+
+// True if all bits but those of signs are 0.
+bool IsZero(std::span<const std::byte> bytes, uint64_t value_bytes) {
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const bool last = i % value_bytes == value_bytes - 1;
+    if ((bytes[i] & std::byte{static_cast<unsigned char>(last ? 0x7f : 0xff)}) != std::byte{0})
+      return false;
+  }
+  return true;
+}
+
+Status CheckZeroBias(const MoeModel& model, const TensorEntry& entry) {
+  const SourceFile& file = model.checkpoint().files()[entry.file];
+  const auto refuse = [&](const std::string& found) {
+    return Error{Code::kUnsupported,
+                 Cat(file.path.string(), ": tensor ", Quoted(entry.name),
+                     ": expected zeros, because the runtime adds no biases here, found ", found),
+                 kNoGgufHint};
+  };
+  if (!IsPlainType(entry.dtype) || entry.bytes > kMostBiasBytes)
+    return refuse(Cat(entry.dtype, " of shape ", FormatShape(entry.shape)));
+  SHARD_TRY(const ByteSourcePtr source, OpenUnchanged(file));
+  std::vector<std::byte> bytes(entry.bytes);
+  SHARD_CHECK(source->ReadAt(entry.offset, bytes));
+  return IsZero(bytes, entry.dtype == "F32" ? 4 : 2) ? Ok() : refuse("others");
+}
+
+Status CheckZeroBiases(const MoeModel& model) {
+  if (model.checkpoint().names_only() || model.checkpoint().promised()) return Ok();
+  for (const ModelTensor& tensor : model.tensors()) {
+    const TensorEntry& entry = model.entry(tensor);
+    if (entry.name.ends_with(".bias")) SHARD_CHECK(CheckZeroBias(model, entry));
+  }
+  return Ok();
+}
+
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
+  if (options.part != ConvertOptions::Part::kKeys) SHARD_CHECK(CheckZeroBiases(model));
   HfFamily family;
   family.architecture = kGraph;
   family.pre = "command-r";
@@ -105,6 +157,7 @@ Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) 
   AddModelRows(family);
   AddAttentionRows(family);
   AddMixedRows(family, {"layers.{L}.mlp.", "gate", "shared_experts"});
+  LeaveBiasesOut(family);
   return ConvertHf(model, family, options);
 }
 

@@ -83,6 +83,7 @@ Status AddKeysWithIndexer(const HfConfig& config, const HfShape& shape, ArchKeys
   SHARD_TRY(const uint32_t heads, config.U32(fields::kIndexHeads));
   SHARD_TRY(const uint32_t size, config.U32(fields::kIndexSize));
   SHARD_TRY(const uint32_t top, config.U32({"index_topk"}));
+  if (top == 0) return config.Wrong(*config.Find({"index_topk"}), "at least 1");
   keys.U32("attention.indexer.head_count", heads);
   keys.U32("attention.indexer.key_length", size);
   keys.U32("attention.indexer.top_k", top);

@@ -32,8 +32,20 @@ Result<std::vector<LayerKind>> ReadKinds(const HfConfig& config, const HfShape& 
   return ReadBlockKinds(config, shape, fields::kLayerTypes, {LayerKind::kMamba, LayerKind::kFull});
 }
 
+// The runtime stops the process that loads a model with Mamba layers of another width.
+Status CheckMambaWidth(const HfConfig& config, const HfShape& shape) {
+  SHARD_TRY(const uint32_t heads, config.U32(fields::kMambaHeads));
+  SHARD_TRY(const uint32_t width, config.U32(fields::kMambaHeadSize));
+  const uint64_t expected = 2 * uint64_t{shape.hidden}, found = uint64_t{heads} * width;
+  if (found == expected) return Ok();
+  return CannotHold(config, Cat(config.Find(fields::kMambaHeads)->path, " times ",
+                                config.Find(fields::kMambaHeadSize)->path, ": expected ", expected,
+                                ", twice hidden_size, found ", found));
+}
+
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_TRY(const std::vector<LayerKind> kinds, ReadKinds(config, shape));
+  SHARD_CHECK(CheckMambaWidth(config, shape));
   SHARD_CHECK(CheckWord(config, {"position_embedding_type"}, {"nope"}));
   SHARD_CHECK(AddGraniteKeys(config, shape, keys));
   keys.U32("context_length", kMambaContext);

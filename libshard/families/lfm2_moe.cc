@@ -47,8 +47,9 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_TRY(const uint32_t dense, LeadingDense(config, shape));
   keys.U32("leading_dense_block_count", dense);
   keys.U32("vocab_size", shape.vocabulary);
-  SHARD_TRY(const uint32_t kernel, config.U32({"conv_L_cache"}));
-  if (kernel < 2) return config.Wrong(*config.Find({"conv_L_cache"}), "at least 2 tokens");
+  SHARD_TRY(const uint32_t kernel, config.U32(fields::kConvolutionKernel));
+  if (kernel < 2)
+    return config.Wrong(*config.Find(fields::kConvolutionKernel), "at least 2 tokens");
   keys.U32("shortconv.l_cache", kernel);
   return Ok();
 }

@@ -11,6 +11,7 @@
 #include "libshard/families/mixed_layers.h"
 #include "libshard/families/name_rows.h"
 #include "libshard/model/config_fields.h"
+#include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
@@ -70,20 +71,22 @@ Status CheckSparseLayers(const HfConfig& sparse, const std::vector<bool>& moe) {
 }
 
 Status AddIndexerKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
-  const auto field = config.Find({"sparse_attention_config"});
-  if (!field) return config.Missing({"sparse_attention_config"}, "the sizes of sparse attention");
-  SHARD_TRY(const HfConfig sparse,
-            HfConfig::Parse(Cat(config.where(), ": ", field->path), field->value->dump()));
+  if (!config.Has(fields::kSparseSettings))
+    return config.Missing(fields::kSparseSettings, "the sizes of sparse attention");
+  SHARD_TRY(const HfConfig sparse, config.Within(*fields::kSparseSettings.begin()));
   SHARD_TRY(const MoeLayers layers, LayersWithExperts(config, shape));
   SHARD_CHECK(CheckSparseLayers(sparse, layers.moe));
   SHARD_CHECK(CheckWord(sparse, {"sparse_score_type"}, {"max"}));
-  const std::pair<const char*, const char*> rows[] = {{"sparse_num_index_heads", "head_count"},
-                                                      {"sparse_index_dim", "key_length"},
-                                                      {"sparse_topk_blocks", "top_k"},
-                                                      {"sparse_block_size", "block_size"},
-                                                      {"sparse_local_block", "local_blocks"}};
+  const std::pair<const char*, const char*> rows[] = {
+      {"sparse_num_index_heads", "head_count"},
+      {*fields::kSparseIndexSize.begin(), "key_length"},
+      {"sparse_topk_blocks", "top_k"},
+      {"sparse_block_size", "block_size"},
+      {"sparse_local_block", "local_blocks"}};
   for (const auto& [name, key] : rows) {
     SHARD_TRY(const uint32_t number, sparse.U32({name}));
+    const bool may_be_none = std::string_view(name) == "sparse_local_block";
+    if (number == 0 && !may_be_none) return sparse.Wrong(*sparse.Find({name}), "at least 1");
     keys.U32(Cat("attention.indexer.", key), number);
   }
   return Ok();

@@ -58,8 +58,7 @@ struct HeadCounts {
 Result<HeadCounts> WindowHeads(const HfConfig& config, const HeadCounts& full) {
   const auto other = config.Find(fields::kOtherAttention);
   if (!other) return full;
-  SHARD_TRY(const HfConfig own,
-            HfConfig::Parse(Cat(config.where(), ": ", other->path), other->value->dump()));
+  SHARD_TRY(const HfConfig own, config.Within(*fields::kOtherAttention.begin()));
   SHARD_TRY(const std::optional<uint32_t> query, own.FindU32(fields::kHeads));
   SHARD_TRY(const std::optional<uint32_t> key, own.FindU32(fields::kKeyHeads));
   const HeadCounts heads{query.value_or(full.query), key.value_or(full.key)};

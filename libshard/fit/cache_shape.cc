@@ -71,10 +71,17 @@ class ConfigCache {
 
  private:
   // A size is at most kMaxModelCount, so that products of three stay exact.
-  Result<uint64_t> Size(ConfigKeys keys) const {
-    SHARD_TRY(const auto size, config_.FindU32(keys));
+  static Result<uint64_t> SizeIn(const HfConfig& config, ConfigKeys keys) {
+    SHARD_TRY(const auto size, config.FindU32(keys));
     if (size.value_or(0) <= kMaxModelCount) return uint64_t{size.value_or(0)};
-    return config_.Wrong(*config_.Find(keys), Cat("at most ", kMaxModelCount));
+    return config.Wrong(*config.Find(keys), Cat("at most ", kMaxModelCount));
+  }
+  Result<uint64_t> Size(ConfigKeys keys) const { return SizeIn(config_, keys); }
+  // The size in an object of the config; 0 without the object.
+  Result<uint64_t> SizeWithin(ConfigKeys object, ConfigKeys keys) const {
+    if (!config_.Has(object)) return uint64_t{0};
+    SHARD_TRY(const HfConfig inner, config_.Within(*object.begin()));
+    return SizeIn(inner, keys);
   }
   // The numbers of a kind of layer that has this field.
   Result<uint64_t> Needed(uint32_t layer, ConfigKeys keys) const {
@@ -131,10 +138,12 @@ class ConfigCache {
   }
 
   // llama.cpp computes latent attention in its absorbed form.
-  Result<CacheLayer> Latent() const {
+  // Layers that use the indexer of another one keep no keys for it.
+  Result<CacheLayer> Latent(uint32_t layer) const {
     CacheLayer kept;
     SHARD_TRY(const uint64_t indexer, Size(fields::kIndexSize));
-    kept.key = promise_.latent->rank + promise_.latent->rope + indexer;
+    kept.key = promise_.latent->rank + promise_.latent->rope;
+    if (promise_.layers[layer].indexer) kept.key += indexer;
     return kept;
   }
 
@@ -161,7 +170,7 @@ class ConfigCache {
   }
 
   Result<CacheLayer> Full(uint32_t layer) const {
-    if (promise_.latent) return Latent();
+    if (promise_.latent) return Latent(layer);
     SHARD_TRY(uint64_t heads, KeyHeads(layer));
     SHARD_TRY(uint64_t size, HeadSize(layer));
     SHARD_TRY(const uint64_t wide_heads, Size(fields::kGlobalKeyHeads));
@@ -169,32 +178,17 @@ class ConfigCache {
     if (wide_heads > 0) heads = wide_heads;
     if (wide > 0) size = wide;
     SHARD_TRY(const uint64_t value, Size(fields::kValueHeadSize));
-    SHARD_TRY(const uint64_t indexer, IndexSize());
+    SHARD_TRY(const uint64_t indexer, IndexSize(layer));
     return CacheLayer{.key = heads * size + indexer, .value = heads * (value > 0 ? value : size)};
   }
 
   // The key of an indexer beside usual attention: of Qwen3.8-Flash-Next, or of MiniMax-M3, whose
-  // dense layers have none and are counted as the others.
-  Result<uint64_t> IndexSize() const {
-    SHARD_TRY(const uint64_t own, Size({"indexer_head_dim"}));
+  // dense layers have none.
+  Result<uint64_t> IndexSize(uint32_t layer) const {
+    SHARD_TRY(const uint64_t own, Size(fields::kOwnIndexSize));
     if (own > 0) return own;
-    constexpr const char* kSparse = "sparse_attention_config";
-    if (!config_.Has({kSparse})) return uint64_t{0};
-    SHARD_TRY(const HfConfig sparse, config_.Within(kSparse));
-    SHARD_TRY(const auto size, sparse.FindU32({"sparse_index_dim"}));
-    if (size.value_or(0) <= kMaxModelCount) return uint64_t{size.value_or(0)};
-    return sparse.Wrong(*sparse.Find({"sparse_index_dim"}), Cat("at most ", kMaxModelCount));
-  }
-
-  // A size of layers with a window that is in a separate object (Step-3.5); 0 without it.
-  Result<uint64_t> OtherSize(ConfigKeys keys) const {
-    const auto other = config_.Find(fields::kOtherAttention);
-    if (!other || !other->value->is_object()) return uint64_t{0};
-    SHARD_TRY(const HfConfig own,
-              HfConfig::Parse(Cat(config_.where(), ": ", other->path), other->value->dump()));
-    SHARD_TRY(const auto size, own.FindU32(keys));
-    if (size.value_or(0) <= kMaxModelCount) return uint64_t{size.value_or(0)};
-    return own.Wrong(*own.Find(keys), Cat("at most ", kMaxModelCount));
+    if (!promise_.layers[layer].moe.value_or(true)) return uint64_t{0};
+    return SizeWithin(fields::kSparseSettings, fields::kSparseIndexSize);
   }
 
   // `usual` is the window of a config that does not name one; with 0, it must.
@@ -205,8 +199,9 @@ class ConfigCache {
                                                                          : fields::kValueHeadSize));
     SHARD_TRY(const uint64_t own_heads, Size(fields::kWindowKeyHeads));
     SHARD_TRY(const uint64_t own_size, Size(fields::kWindowHeadSize));
-    SHARD_TRY(const uint64_t other_heads, OtherSize(fields::kKeyHeads));
-    SHARD_TRY(const uint64_t other_size, OtherSize(fields::kHeadSize));
+    // Step-3.5 has their sizes in a separate object.
+    SHARD_TRY(const uint64_t other_heads, SizeWithin(fields::kOtherAttention, fields::kKeyHeads));
+    SHARD_TRY(const uint64_t other_size, SizeWithin(fields::kOtherAttention, fields::kHeadSize));
     if (own_heads > 0) heads = own_heads;
     if (own_size > 0) size = own_size;
     if (other_heads > 0) heads = other_heads;
@@ -243,13 +238,13 @@ class ConfigCache {
     if (config_.Has(fields::kLinearSettings)) {
       SHARD_TRY(sizes, config_.Within(*fields::kLinearSettings.begin()));
     }
-    SHARD_TRY(const auto size, sizes.FindU32(fields::kHeadSize));
-    SHARD_TRY(const auto kernel, sizes.FindU32({"short_conv_kernel_size"}));
-    if (size.value_or(0) == 0 || size > kMaxModelCount || kernel.value_or(0) == 0) {
+    SHARD_TRY(const uint64_t size, SizeIn(sizes, fields::kHeadSize));
+    SHARD_TRY(const uint64_t kernel, SizeIn(sizes, fields::kShortKernel));
+    if (size == 0 || kernel == 0) {
       return Unknown(layer, "head_dim and short_conv_kernel_size: expected sizes, found none");
     }
-    const uint64_t inner = heads * *size;
-    return CacheLayer{.state = 3 * uint64_t{*kernel - 1} * inner + inner * *size};
+    const uint64_t inner = heads * size;
+    return CacheLayer{.state = 3 * (kernel - 1) * inner + inner * size};
   }
 
   Result<CacheLayer> Linear(uint32_t layer) const {
@@ -285,7 +280,7 @@ class ConfigCache {
 
   Result<CacheLayer> ShortConvolution(uint32_t layer) const {
     SHARD_TRY(const uint64_t hidden, Needed(layer, fields::kHiddenSize));
-    SHARD_TRY(const uint64_t kernel, Needed(layer, {"conv_L_cache"}));
+    SHARD_TRY(const uint64_t kernel, Needed(layer, fields::kConvolutionKernel));
     return CacheLayer{.state = hidden * (kernel - 1)};
   }
 
@@ -385,6 +380,18 @@ class GgufCache {
     latent_ = absorbed > 0;
     SHARD_TRY(indexer_, Number("attention.indexer.key_length"));
     SHARD_TRY(ratios_, PerLayer("attention.compress_ratios"));
+    return ReadIndexers();
+  }
+
+  // Layers may use the indexer of another one, and MiniMax-M3's dense layers have none.
+  Status ReadIndexers() {
+    indexed_.assign(layers_, true);
+    const GgufValue* const types = keys_.Find("attention.indexer.types");
+    if (types != nullptr && types->type == GgufType::kArray)
+      return ReadFlags("attention.indexer.types", indexed_);
+    if (keys_.Find("attention.indexer.block_size") == nullptr) return Ok();
+    SHARD_TRY(const uint64_t dense, Number("leading_dense_block_count"));
+    std::fill_n(indexed_.begin(), std::min<uint64_t>(dense, layers_), false);
     return Ok();
   }
 
@@ -470,7 +477,7 @@ class GgufCache {
     const bool window = windowed_[layer];
     const uint64_t key = window && swa_key_ > 0 ? swa_key_ : key_;
     const uint64_t value = window && swa_value_ > 0 ? swa_value_ : value_;
-    return {.key = heads * key + indexer_,
+    return {.key = heads * key + (indexed_[layer] ? indexer_ : 0),
             .value = latent_ ? 0 : heads * value,
             .window = window ? window_ : 0};
   }
@@ -482,7 +489,7 @@ class GgufCache {
   uint64_t key_ = 0, value_ = 0, swa_key_ = 0, swa_value_ = 0;
   uint64_t window_ = 0, indexer_ = 0, state_ = 0;
   bool latent_ = false;
-  std::vector<bool> windowed_, recurrent_;
+  std::vector<bool> windowed_, recurrent_, indexed_;
 };
 
 }  // namespace

@@ -135,7 +135,8 @@ Status ConfigReader::ReadSizes(ModelConfig& config) const {
 Status ConfigReader::ReadExperts(ModelConfig& config) const {
   // Gemma 4 switches the block off in dense models of the family.
   const std::optional<Field> enabled = Find({"enable_moe_block"});
-  if (enabled && enabled->value->is_boolean() && !enabled->value->get<bool>()) return Ok();
+  if (enabled && !enabled->value->is_boolean()) return Wrong(*enabled, "true or false");
+  if (enabled && !enabled->value->get<bool>()) return Ok();
   const std::optional<Field> field = Find(fields::kExperts);
   if (!field) return Ok();
   SHARD_TRY(const std::vector<uint32_t> numbers, Numbers(*field, kMaxModelCount));
@@ -185,7 +186,9 @@ Status ConfigReader::ReadRouting(StatedRouting& routing) const {
   SHARD_TRY(routing.gating, ReadGating());
   if (const auto field = Find(fields::kNormalize)) {
     // DBRX gives the order of the norm; 1 means dividing by the sum.
-    if (!field->value->is_boolean() && !field->value->is_number()) {
+    const bool order =
+        field->value->is_number() && field->path.ends_with("moe_normalize_expert_weights");
+    if (!field->value->is_boolean() && !order) {
       return Wrong(*field, "true or false");
     }
     routing.normalize =

@@ -64,6 +64,22 @@ void AddBlockSize(const Json& config, const Json& blocks, const char* name, Json
   out[name] = std::move(list);
 }
 
+// Refuses configs of single blocks of which only some say what the block is. Other models have
+// lists of this name, in which no block says it.
+Status CheckBlocks(const HfConfig& config, const Json& text, const std::string& at) {
+  const std::string name = at + *fields::kBlockConfigs.begin();
+  const Json* const blocks = Member(text, *fields::kBlockConfigs.begin());
+  if (blocks == nullptr) return Ok();
+  if (!blocks->is_array()) return config.Wrong({blocks, name}, "a list of objects");
+  const auto says = [](const Json& block) { return KindOf(block) != nullptr; };
+  const auto silent = std::find_if_not(blocks->begin(), blocks->end(), says);
+  if (silent == blocks->end() || std::none_of(blocks->begin(), blocks->end(), says)) return Ok();
+  const Json* const kind = silent->is_object() ? Member(*silent, "block_type") : nullptr;
+  return Error{Code::kCorrupt, Cat(config.where(), ": ", name, "[", silent - blocks->begin(),
+                                   "].block_type: expected a word, found ",
+                                   kind != nullptr ? DescribeJson(*kind) : "none")};
+}
+
 // Returns what the configs of single blocks say, as fields for the whole model; null if the config
 // has none.
 std::shared_ptr<const Json> FieldsOfBlocks(const Json& config) {
@@ -99,6 +115,11 @@ Result<HfConfig> HfConfig::Parse(const std::string& where, std::string_view text
   config.scopes_ = {{document, ""}};
   for (int depth = 0; depth < kMaxNesting; ++depth) {
     const Scope outer = config.scopes_.front();
+    for (const char* name : kTextConfigs) {
+      const Json* const inner = Member(*outer.fields, name);
+      if (inner != nullptr && !inner->is_object())
+        return config.Wrong({inner, outer.path + name}, "an object");
+    }
     const auto key = std::find_if(kTextConfigs.begin(), kTextConfigs.end(), [&](const char* name) {
       const Json* inner = Member(*outer.fields, name);
       return inner != nullptr && inner->is_object();
@@ -114,6 +135,7 @@ Result<HfConfig> HfConfig::Parse(const std::string& where, std::string_view text
     config.scopes_.insert(config.scopes_.begin(), {Inside(document, feed_forward),
                                                    Cat(text_scope.path, kFeedForwardConfig, ".")});
   }
+  SHARD_CHECK(CheckBlocks(config, *text_scope.fields, text_scope.path));
   if (auto blocks = FieldsOfBlocks(*text_scope.fields)) {
     config.scopes_.insert(
         config.scopes_.begin(),

@@ -67,12 +67,21 @@ inline constexpr ConfigKeys kRopePart = {"qk_rope_head_dim"};
 inline constexpr ConfigKeys kIndexHeads = {"index_n_heads"};
 inline constexpr ConfigKeys kIndexSize = {"index_head_dim"};
 
+// Indexers beside usual attention: Qwen3.8-Flash-Next's, and MiniMax-M3's in an object of its own.
+inline constexpr ConfigKeys kOwnIndexSize = {"indexer_head_dim"};
+inline constexpr ConfigKeys kSparseSettings = {"sparse_attention_config"};
+inline constexpr ConfigKeys kSparseIndexSize = {"sparse_index_dim"};
+
 // Linear attention.
 inline constexpr ConfigKeys kLinearKeyHeads = {"linear_num_key_heads"};
 inline constexpr ConfigKeys kLinearValueHeads = {"linear_num_value_heads"};
 inline constexpr ConfigKeys kLinearKeySize = {"linear_key_head_dim"};
 inline constexpr ConfigKeys kLinearValueSize = {"linear_value_head_dim"};
 inline constexpr ConfigKeys kLinearKernel = {"linear_conv_kernel_dim"};
+inline constexpr ConfigKeys kShortKernel = {"short_conv_kernel_size"};  // of KDA
+
+// Short convolutions.
+inline constexpr ConfigKeys kConvolutionKernel = {"conv_L_cache"};
 
 // Mamba layers.
 inline constexpr ConfigKeys kMambaState = {"ssm_state_size", "mamba_d_state"};

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "libshard/base/bytes.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/limits.h"
@@ -132,12 +133,16 @@ class ModelBuilder {
       }
       if (tensor.rule->part != Part::kTrunk || IsKnownTrunk(entry.name)) continue;
       const auto& shape = entry.shape;
-      if (std::find(shape.begin(), shape.end(), parts_.config.expert_count) == shape.end())
-        continue;
+      const bool axis =
+          std::find(shape.begin(), shape.end(), parts_.config.expert_count) != shape.end();
+      const bool named = entry.name.find("_exps") != std::string::npos;
+      if (!axis && !named) continue;
       return Error{Code::kUnsupported,
                    Cat(Where(parts_.checkpoint, entry), ": shape ", FormatShape(shape),
                        ": expected a tensor without an expert axis, found a name that is not known "
-                       "here and an axis as long as the number of experts (",
+                       "here and ",
+                       axis ? "an axis as long as the number of experts ("
+                            : "is that of experts, though no axis is as long as their number (",
                        parts_.config.expert_count, ")"),
                    "describe the model in a family file and name it with --family "
                    "(docs/families.md)"};
@@ -425,13 +430,32 @@ bool HoldsPairs(const ModelTensor& tensor, const TensorEntry& entry, const Model
   return row > 0 && entry.shape.back() * 2 == row;
 }
 
-uint64_t Weights(const ModelTensor& tensor, const TensorEntry& entry, const ModelConfig& config) {
+// Counts the numbers of a matrix of GPTQ or AWQ by the tensors beside it, because bits may differ
+// between modules: GPTQ packs along the columns, whose groups g_idx lists, and AWQ along the rows,
+// each of which has scales. No value if they do not say.
+std::optional<uint64_t> UnpackedMatrix(const TensorEntry& entry, const Checkpoint& checkpoint) {
+  constexpr std::string_view kCodes = "qweight";
+  if (!entry.name.ends_with(kCodes) || entry.shape.size() != 2) return std::nullopt;
+  const std::string stem = entry.name.substr(0, entry.name.size() - kCodes.size());
+  const TensorEntry* const scales = checkpoint.Find(stem + "scales");
+  if (scales == nullptr || scales->shape.size() != 2) return std::nullopt;
+  if (scales->shape[1] != entry.shape[1]) return CheckedMul(entry.shape[0], scales->shape[1]);
+  const TensorEntry* const groups = checkpoint.Find(stem + "g_idx");
+  if (groups == nullptr) return std::nullopt;
+  return CheckedMul(groups->Elements(), entry.shape[1]);
+}
+
+uint64_t Weights(const ModelTensor& tensor, const MoeModel& model) {
+  const TensorEntry& entry = model.entry(tensor);
+  const ModelConfig& config = model.config();
   const LeafUse use = UseOfLeaf(tensor.leaf);
   if (use == LeafUse::kCompanion) return 0;
   if (tensor.rule != nullptr && tensor.rule->holds_expert_ids) return 0;
   if (entry.dtype == "U32") return UnpackedIntegers(entry, config.quant_bits);
-  if (entry.dtype == "I32" && use == LeafUse::kPacked)
-    return UnpackedIntegers(entry, config.quant_bits);
+  if (entry.dtype == "I32" && use == LeafUse::kPacked) {
+    const auto exact = UnpackedMatrix(entry, model.checkpoint());
+    return exact ? *exact : UnpackedIntegers(entry, config.quant_bits);
+  }
   // These are buffers such as position ids and masks.
   if (entry.dtype == "I32" || entry.dtype == "I64" || entry.dtype == "BOOL") return 0;
   return HoldsPairs(tensor, entry, config) ? entry.bytes * 2 : entry.Elements();
@@ -462,7 +486,7 @@ ParameterCount CountParameters(const MoeModel& model) {
   std::map<std::optional<uint32_t>, uint64_t> routed;  // layer -> weights of all its experts
   for (const ModelTensor& tensor : model.tensors()) {
     const TensorEntry& entry = model.entry(tensor);
-    const uint64_t weights = Weights(tensor, entry, model.config());
+    const uint64_t weights = Weights(tensor, model);
     if (IsOtherModality(tensor)) {
       count.other_modalities += weights;
     } else if (tensor.mtp) {

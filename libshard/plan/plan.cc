@@ -57,6 +57,15 @@ namespace {
 Status CheckTopKKnown(const MoeModel& model) {
   for (const MoeLayer& layer : model.layers()) {
     if (layer.top_k > 0) continue;
+    if (model.has_config()) {
+      const std::string key =
+          model.checkpoint().is_gguf()
+              ? Cat("key ", Quoted(Cat(model.config().architecture, ".expert_used_count")), ": ")
+              : "";
+      return Error{Code::kCorrupt, Cat(model.config_path().string(), ": ", key,
+                                       "experts per token: expected a number for layer ",
+                                       layer.layer, ", found none")};
+    }
     return Error{Code::kInvalidArgument,
                  Cat("plan: layer ", layer.layer,
                      ": experts per token: expected a number from config.json, found none"),

@@ -100,27 +100,71 @@ Status WholeTensors::AddTensor(const std::string& file, WholeTensor tensor) {
                manifest::kDamagedHint};
 }
 
-Status WholeTensors::AddAbsent(
-    const std::function<std::string(const std::string& tensor)>& file_of) {
-  // One tensor of each kind and layer represents all; its key is the name with expert 0.
-  std::map<std::string, std::pair<size_t, uint32_t>> kinds;
+std::map<uint32_t, WholeTensors::Experts> WholeTensors::ExpertsByLayer() {
+  std::map<uint32_t, Experts> layers;
   for (size_t i = 0; i < tensors_.size(); ++i) {
-    const std::string& name = tensors_[i].entry.name;
-    const TensorClass found = matcher_.Classify(name);
-    const auto layer = found.layer ? layers_.find(*found.layer) : layers_.end();
-    if (found.rule == nullptr || !found.expert || layer == layers_.end()) continue;
-    SHARD_TRY(std::string kind, RenumberExpert(matcher_, name, 0));
-    kinds.emplace(std::move(kind), std::pair(i, layer->second));
+    const TensorClass found = matcher_.Classify(tensors_[i].entry.name);
+    if (found.rule == nullptr || !found.expert || !found.layer) continue;
+    if (layers_.contains(*found.layer)) layers[*found.layer][*found.expert].push_back(i);
   }
-  for (const auto& [kind, like] : kinds) {
-    for (uint32_t id = 0; id < like.second; ++id) {
-      SHARD_TRY(std::string name, RenumberExpert(matcher_, kind, id));
-      if (index_.contains(name)) continue;
-      WholeTensor absent = tensors_[like.first];
-      std::string file = file_of(name);
-      if (file.empty()) file = files_[absent.entry.file];
-      absent.entry.name = std::move(name);
-      SHARD_CHECK(AddTensor(file, std::move(absent)));
+  return layers;
+}
+
+Result<bool> WholeTensors::AddListed(const ListedExpert& expert,
+                                     const std::map<std::string, size_t>& kinds) {
+  std::vector<WholeTensor> absent;
+  for (const ListedTensor* listed : expert) {
+    const manifest::TensorRecord& record = *listed->record;
+    WholeTensor& tensor = absent.emplace_back();
+    tensor.entry.name = record.name;
+    tensor.entry.dtype = record.dtype;
+    tensor.entry.format = quant::FindSafetensorsFormat(record.dtype);
+    tensor.entry.shape = record.shape;
+    tensor.entry.bytes = record.bytes;
+    SHARD_TRY(const std::string kind, RenumberExpert(matcher_, record.name, 0));
+    const auto like = kinds.find(kind);
+    if (like != kinds.end()) tensor.sample = tensors_[like->second].sample;
+    const bool known = tensor.sample.size() == record.bytes;
+    if (!known && record.bytes <= kSmallTensor) return false;
+  }
+  for (size_t i = 0; i < expert.size(); ++i)
+    SHARD_CHECK(AddTensor(expert[i]->file, std::move(absent[i])));
+  return !expert.empty();
+}
+
+Status WholeTensors::AddLike(const std::vector<size_t>& neighbour, uint32_t id) {
+  for (const size_t i : neighbour) {
+    WholeTensor absent = tensors_[i];
+    SHARD_TRY(absent.entry.name, RenumberExpert(matcher_, absent.entry.name, id));
+    const std::string file = files_[absent.entry.file];
+    SHARD_CHECK(AddTensor(file, std::move(absent)));
+  }
+  return Ok();
+}
+
+Status WholeTensors::AddAbsent(const std::vector<ListedTensor>& listed) {
+  const std::map<uint32_t, Experts> layers = ExpertsByLayer();
+  std::map<std::string, size_t> kinds;
+  for (const auto& [layer, experts] : layers) {
+    for (const auto& [id, tensors] : experts) {
+      for (const size_t i : tensors) {
+        SHARD_TRY(std::string kind, RenumberExpert(matcher_, tensors_[i].entry.name, 0));
+        kinds.emplace(std::move(kind), i);
+      }
+    }
+  }
+  std::map<std::pair<uint32_t, uint32_t>, ListedExpert> lists;
+  for (const ListedTensor& tensor : listed) {
+    if (index_.contains(tensor.record->name)) continue;
+    const TensorClass found = matcher_.Classify(tensor.record->name);
+    if (found.rule != nullptr && found.layer && found.expert)
+      lists[{*found.layer, *found.expert}].push_back(&tensor);
+  }
+  for (const auto& [layer, experts] : layers) {
+    for (uint32_t id = 0; id < layers_.at(layer); ++id) {
+      if (experts.contains(id)) continue;
+      SHARD_TRY(const bool added, AddListed(lists[{layer, id}], kinds));
+      if (!added) SHARD_CHECK(AddLike(experts.begin()->second, id));
     }
   }
   return Ok();
@@ -304,11 +348,7 @@ class CheckpointRestorer {
     for (const auto& files : out_.sets_) {
       for (const OpenedPart& part : files) SHARD_CHECK(tensors.Add(part));
     }
-    const FilesByTensor others = OtherFiles();
-    SHARD_CHECK(tensors.AddAbsent([&](const std::string& tensor) {
-      const auto found = others.find(tensor);
-      return found == others.end() ? std::string() : split_.tree->NameOf(*found->second);
-    }));
+    SHARD_CHECK(tensors.AddAbsent(ListedExperts()));
     SHARD_TRY(std::vector<WholeFile> files, tensors.LayOut());
     const auto all = std::make_shared<SourceBytes>();
     for (uint32_t i = 0; i < files.size(); ++i)
@@ -317,16 +357,18 @@ class CheckpointRestorer {
     return Ok();
   }
 
-  // The files of the experts of all groups, loaded or not, by the names of their tensors.
-  using FilesByTensor = TextMap<std::string_view, const std::string*>;
-  FilesByTensor OtherFiles() const {
-    FilesByTensor files;
+  // The tensors of all groups, loaded or not.
+  std::vector<ListedTensor> ListedExperts() const {
+    std::vector<ListedTensor> listed;
+    TextSet<std::string_view> names;  // groups may share experts
     for (const manifest::BundleRecord& bundle : split_.manifest.bundles) {
       if (bundle.role != Role::kGroup) continue;
-      for (const manifest::TensorRecord& tensor : bundle.tensors)
-        files.emplace(tensor.name, &bundle.file);
+      for (const manifest::TensorRecord& tensor : bundle.tensors) {
+        if (names.insert(tensor.name).second)
+          listed.push_back({&tensor, split_.tree->NameOf(bundle.file)});
+      }
     }
-    return files;
+    return listed;
   }
 
   // Each set reads its experts from its own files, even if another set has them as well.

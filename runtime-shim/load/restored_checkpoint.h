@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -42,6 +41,12 @@ struct WholeFile {
   uint64_t size = 0;
 };
 
+// A tensor that the manifest lists, in a part that may not be loaded.
+struct ListedTensor {
+  const manifest::TensorRecord* record = nullptr;
+  std::string file;
+};
+
 // Collects tensors part by part.
 class WholeTensors {
  public:
@@ -53,9 +58,10 @@ class WholeTensors {
   // Adds the tensors of a part. kMismatch if two parts have a tensor with different types or
   // shapes, kUnsupported for experts along an inner axis.
   Status Add(const OpenedPart& part);
-  // Adds the experts that no part has, with the shapes of their neighbours. `file_of` names the
-  // file of a tensor, or returns "" for one that is not known: then it is that of the neighbour.
-  Status AddAbsent(const std::function<std::string(const std::string& tensor)>& file_of);
+  // Adds the experts that no part has, in layers of which a part has some. An expert that is listed
+  // has the tensors and shapes of the list, because the experts of a layer may be stored in several
+  // forms. One that is not listed, or whose form no part has, is like the first of its neighbours.
+  Status AddAbsent(const std::vector<ListedTensor>& listed);
   // Returns files with all tensors, and sets their offsets. kCorrupt if sizes overflow.
   Result<std::vector<WholeFile>> LayOut();
 
@@ -69,6 +75,13 @@ class WholeTensors {
  private:
   Result<WholeTensor> Restore(const OpenedPart& part, const manifest::PartTensor& tensor);
   Status AddTensor(const std::string& file, WholeTensor tensor);
+  using Experts = std::map<uint32_t, std::vector<size_t>>;  // id -> tensors_
+  using ListedExpert = std::vector<const ListedTensor*>;
+  std::map<uint32_t, Experts> ExpertsByLayer();
+  // False, with nothing added, if the list is empty or no part has a sample of a small tensor.
+  // `kinds` has a tensor of each kind, by its name with expert 0.
+  Result<bool> AddListed(const ListedExpert& expert, const std::map<std::string, size_t>& kinds);
+  Status AddLike(const std::vector<size_t>& neighbour, uint32_t id);
   uint32_t NumberOf(const std::string& file);
 
   const std::string& path_;

@@ -112,6 +112,47 @@ std::string TooFew(const Model& model, const LayerExperts& eligible) {
   return "";
 }
 
+// Says why routers may reach too few experts for a token; "" if they cannot. Which routing groups
+// are chosen depends on the token. Those without an eligible expert come last.
+std::string TooFewInGroups(const Routing& router, uint32_t layer, const ExpertIds& ids) {
+  if (router.groups <= 1 || router.expert_count % router.groups != 0) return "";
+  std::vector<uint32_t> counts(router.groups);
+  for (const uint32_t id : ids) ++counts[id / (router.expert_count / router.groups)];
+  std::sort(counts.begin(), counts.end());
+  const auto first = std::find_if(counts.begin(), counts.end(), [](uint32_t n) { return n > 0; });
+  const auto used = std::min<ptrdiff_t>(router.groups_used, counts.end() - first);
+  const uint32_t least = std::accumulate(first, first + used, 0u);
+  if (least >= router.top_k) return "";
+  return Cat("layer ", layer, ": the ", Plural(router.groups_used, "routing group"),
+             " that a token uses may hold ", Plural(least, "expert"),
+             " of the node, a token needs ", router.top_k);
+}
+
+// Why a session of the model that failed could not but fail; "" if it could.
+std::string TooFewForSomeTokens(const Model& model, const LayerExperts& eligible) {
+  for (const auto& [layer, expert_count] : model.weights().moe_layers) {
+    if (layer >= model.spec().layers) break;
+    std::string why =
+        TooFewInGroups(model.spec().layer[layer].router, layer, moepack::IdsOf(eligible, layer));
+    if (!why.empty()) return why;
+  }
+  return "";
+}
+
+bool HasRoutingGroups(const Model& model) {
+  const std::vector<LayerSpec>& layers = model.spec().layer;
+  return std::any_of(layers.begin(), layers.end(),
+                     [](const LayerSpec& layer) { return layer.router.groups > 1; });
+}
+
+// The same weights, with routers that choose among all experts.
+std::shared_ptr<const Weights> WithoutRoutingGroups(const Weights& weights) {
+  auto out = std::make_shared<Weights>(weights);
+  for (const char* key : {"expert_group_count", "expert_group_used_count"})
+    out->metadata.Remove(Cat(out->metadata.Architecture(), ".", key));
+  return out;
+}
+
 const HostTensor* FindExperts(const Weights& weights, const std::string& name) {
   for (const ExpertSet& set : weights.sets) {
     for (const HostTensor& tensor : set.tensors) {
@@ -158,6 +199,8 @@ class Check {
   Status CheckAssembled(const Side* bundles, CheckedNode& node);
   // Runs the comparison with the masked model, unless the mask is too narrow, and adds the result.
   Status Compare(const Side& part, CheckedNode& node);
+  // The model to compare an assembled node with.
+  Result<const Model*> WholeFor(const Model& assembled);
   Status Compare(const Side& whole, const Side& part, CheckedNode& node);
   // What the distribution gives a node of the group, on its own.
   struct LoadedSide {
@@ -181,6 +224,7 @@ class Check {
   std::shared_ptr<const Weights> parts_;  // everything that the distribution holds
   bool gguf_ = false;                     // its bundles
   std::unique_ptr<Model> whole_;
+  std::unique_ptr<Model> ungrouped_;  // the same without routing groups, if a node needs it
   uint64_t done_tokens_ = 0, total_tokens_ = 0;
 };
 
@@ -259,14 +303,34 @@ void Check::Done(CheckedNode node) {
 }
 
 Status Check::Compare(const Side& part, CheckedNode& node) {
-  return Compare({*whole_, EligibleExperts(*parts_, node.group, node.overlay)}, part, node);
+  const Model* whole = whole_.get();
+  if (node.kind == CheckedNode::Kind::kAssembled) {
+    SHARD_TRY(whole, WholeFor(part.model));
+  }
+  return Compare({*whole, EligibleExperts(*parts_, node.group, node.overlay)}, part, node);
+}
+
+Result<const Model*> Check::WholeFor(const Model& assembled) {
+  if (!HasRoutingGroups(*whole_) || HasRoutingGroups(assembled)) return whole_.get();
+  if (ungrouped_ != nullptr) return ungrouped_.get();
+  report_.notes.push_back(
+      "experts of assembled nodes do not fill the routing groups evenly, so these nodes choose "
+      "among all of their experts, and are compared with the masked model that does so, too");
+  SHARD_TRY(ungrouped_, Model::Load(WithoutRoutingGroups(whole_->weights()), *executor_));
+  return ungrouped_.get();
 }
 
 Status Check::Compare(const Side& whole, const Side& part, CheckedNode& node) {
   node.skipped = TooFew(part.model, part.eligible);
   if (!node.skipped.empty()) return Ok();
-  return RunBoth(
+  const uint64_t before = done_tokens_;
+  Status ran = RunBoth(
       report_, whole, part, [this](uint64_t tokens) { Advance(tokens); }, node);
+  if (ran || ran.error().code != Code::kInvalidArgument) return ran;
+  node.skipped = TooFewForSomeTokens(part.model, part.eligible);
+  if (node.skipped.empty()) return ran;
+  done_tokens_ = before;  // those of a node that is skipped are counted at once
+  return Ok();
 }
 
 Result<Check::LoadedSide> Check::LoadBundles(const CheckedNode& node) {

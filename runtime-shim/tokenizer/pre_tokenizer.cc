@@ -103,6 +103,11 @@ constexpr const char* kDeepSeek3 =
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+)"
     R"(|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*)" LINE_ENDS_AND_SPACES;
 
+// Letters with their marks, and single spaces between them: a run of words is one piece.
+constexpr const char* kExaoneMoe = CONTRACTION
+    "|" PREFIX R"((?:\p{L}\p{M}*+(?: \p{L}\p{M}*+)*+)++|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?)"
+    R"(|\s*[\r\n]|\s+(?!\S)|\s+)";
+
 struct Row {
   std::vector<std::string_view> ids;
   std::vector<std::string> steps;
@@ -123,6 +128,17 @@ const std::vector<Row>& Table() {
       {{"glm4", "chatglm-bpe"}, {kLlama3}, {.default_bos = false}},
       {{"qwen2", "deepseek-r1-qwen", "megrez", "stablelm2", "hunyuan", "solar-open"}, {kQwen2}},
       {{"qwen35"}, {kQwen35}},
+      {{"laguna"}, {R"([^\n]+|\n+)", kQwen2}},
+      {{"exaone-moe"}, {kExaoneMoe}},
+      // Digits in threes from the last one, then scripts of Asia, then as deepseek-v3. The runs of
+      // digits are cut in three steps, because one expression would look through a run again and
+      // again. What was U+F900, the first of the compatibility ideographs, is U+8C48 in llama.cpp's
+      // source, so the range up to U+FAFF has whatever is between.
+      {{"afmoe"},
+       {R"(\p{N}+)", R"(\A\p{N}{1,2}(?=(?:\p{N}{3})++\z))", R"(\p{N}{3})",
+        R"([\x{0e40}-\x{0eff}\x{1000}-\x{109f}\x{1100}-\x{11ff}\x{1780}-\x{17ff}\x{2f00}-\x{2fdf})"
+        R"(\x{3040}-\x{30ff}\x{3400}-\x{4dbf}\x{4e00}-\x{faff}\x{ff65}-\x{ff9f}]+)",
+        kDeepSeek3}},
       // llama.cpp spells theirs with \s*[\r\n], which matches what \s*[\r\n]+ does, because \s has
       // line ends.
       {{"bailingmoe", "bailingmoe2", "llada-moe"}, {kQwen2}},

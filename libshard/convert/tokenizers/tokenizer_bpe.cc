@@ -69,8 +69,16 @@ const std::vector<Row>& Table() {
       {R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*)"
        R"(|\s*[\r\n]|\s+(?!\S)|\s+)",
        {"bailingmoe", "bailingmoe2", "llada-moe"}},
+      {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N})"
+       R"(| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+)",
+       {"exaone-moe"}},
+      {R"(<MergedWithNext>(?:\r?\n)+(?!\r?\n))"
+       "\n"
+       R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+       R"(|\s*[\r\n]+|\s+(?!\S)|\s+)",
+       {"laguna"}},
       {"<GPT-2>", {"gpt-2", "olmo"}},
-      {"<digits>\n<GPT-2>", {"refact", "starcoder"}},
+      {"<digits>\n<GPT-2>", {"refact", "starcoder", "command-r"}},
   };
   return table;
 }

@@ -38,6 +38,19 @@ TEST(CheckModel, SkipsShapesWhenOnlyNamesAreKnown) {
   EXPECT_EQ((*findings)[0].what, "tensor \"model.layers.1.self_attn.k_proj.weight\"");
 }
 
+// Conversion says what its runtime can hold.
+TEST(CheckModel, ReportsLayersWithFewerExpertsThanTheConfigsOneNumber) {
+  BentCheckpoint checkpoint("qwen3-moe");
+  for (const char* expert : {"4", "5"})
+    checkpoint.Remove(std::string("layers.1.mlp.experts.") + expert + ".");
+  checkpoint.Reshape("model.layers.1.mlp.gate.weight", {4, 64});
+  EXPECT_THAT(checkpoint.Findings(),
+              ElementsAre("missing: layer 1: routed experts: expected 6 (num_experts), found 4"));
+  EXPECT_THAT(checkpoint.Findings({.experts_may_lack = true}), IsEmpty());
+  checkpoint.config["num_experts"] = {6, 4, 6};
+  EXPECT_THAT(checkpoint.Findings(), IsEmpty());
+}
+
 TEST(CheckModel, RequiresAConfig) {
   const BentCheckpoint checkpoint("qwen3-moe");
   const fs::path path = checkpoint.Write();

@@ -10,6 +10,7 @@
 #include "fixtures/temp_dir.h"
 #include "libshard/base/text/json.h"
 #include "libshard/convert/gguf_model.h"
+#include "tests/libshard/format/bent_checkpoint.h"
 
 namespace moepack {
 namespace {
@@ -82,6 +83,27 @@ TEST(BentLayouts, RefuseWhatTheRuntimeDoesNotCompute) {
   }
 }
 
+// llama.cpp stops the process that loads such a file.
+TEST(BentLayouts, RefuseMambaLayersOfAnotherWidthThanTwiceTheModels) {
+  BentCheckpoint checkpoint("granite-moe-hybrid", {.layers = 2});
+  checkpoint.config["mamba_n_heads"] = 4;
+  const std::string at = "model.layers.0.mamba.";
+  for (const char* name : {"A_log", "D", "dt_bias"}) checkpoint.Reshape(at + name, {4});
+  checkpoint.Reshape(at + "in_proj.weight", {196, 64});
+  checkpoint.Reshape(at + "conv1d.weight", {128, 1, 4});
+  checkpoint.Reshape(at + "conv1d.bias", {128});
+  checkpoint.Reshape(at + "norm.weight", {64});
+  checkpoint.Reshape(at + "out_proj.weight", {64, 64});
+  const auto model = MoeModel::Open(checkpoint.Write());
+  ASSERT_TRUE(model) << model.error().message;
+  const auto converted = ToGguf(*model, {.part = ConvertOptions::Part::kNoTokenizer});
+  ASSERT_FALSE(converted);
+  EXPECT_EQ(converted.error().code, Code::kUnsupported);
+  EXPECT_THAT(converted.error().message,
+              HasSubstr("mamba_n_heads times mamba_d_head: expected 128, twice hidden_size, found "
+                        "64"));
+}
+
 TEST(BentLayouts, RefuseConfigsThatContradictThemselves) {
   const Refused rows[] = {
       {"laguna", "num_attention_heads_per_layer", {4, 4}, "expected one number per layer (3)"},
@@ -95,6 +117,7 @@ TEST(BentLayouts, RefuseConfigsThatContradictThemselves) {
        "indexer_types",
        {"full", "half", "full"},
        "indexer_types[1]: expected full or shared, found half"},
+      {"glm-5.2", "index_topk", 0, "index_topk: expected at least 1, found 0"},
       {"lfm2-moe", "conv_L_cache", 1, "conv_L_cache: expected at least 2 tokens"},
       {"lfm2-moe", "layer_types", {"conv", "conv", "conv"}, "layer 1"},
       {"granite-moe-hybrid", "layer_types", {"mamba", "mamba", "mamba"}, "model.layers.1.mamba"},

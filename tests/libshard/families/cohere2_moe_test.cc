@@ -69,12 +69,33 @@ TEST(Cohere2Moe, WritesTheEpsilonOfTheNormsThatTheModelHas) {
   EXPECT_THAT(ConversionError(sample).message, HasSubstr("rms_norm_eps"));
 }
 
+// The graph has no biases.
+TEST(Cohere2Moe, LeavesOutBiasesOfZeroAndRefusesOthers) {
+  ConvertSample sample = Cohere();
+  sample.config["attention_bias"] = true;
+  const size_t before = Converted(sample).tensors.size();
+  const std::string query = "model.layers.0.self_attn.q_proj.bias";
+  sample.tensors.push_back({query, "BF16", {4}, std::string("\0\0\0\x80\0\0\0\0", 8)});
+  for (const char* expert : {"0", "1"}) {
+    sample.tensors.push_back({std::string("model.layers.1.mlp.experts.") + expert + ".up_proj.bias",
+                              "F32",
+                              {2},
+                              std::string(8, '\0')});
+  }
+  EXPECT_EQ(Converted(sample).tensors.size(), before);
+  for (auto& tensor : sample.tensors) {
+    if (tensor.name == query) tensor.bytes[6] = 1;
+  }
+  const Error error = ConversionError(sample);
+  EXPECT_EQ(error.code, Code::kUnsupported);
+  EXPECT_THAT(error.message, HasSubstr("tensor \"" + query + "\": expected zeros"));
+}
+
 TEST(Cohere2Moe, IsRefusedWhereTheGraphHasSomethingElseBuiltIn) {
   const std::pair<const char*, Json> changes[] = {{"shared_expert_combination_strategy", "sum"},
                                                   {"use_parallel_block", false},
                                                   {"use_gated_activation", false},
-                                                  {"use_qk_norm", true},
-                                                  {"attention_bias", true}};
+                                                  {"use_qk_norm", true}};
   for (const auto& [field, value] : changes) {
     ConvertSample sample = Cohere();
     sample.config[field] = value;

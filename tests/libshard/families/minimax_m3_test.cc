@@ -122,6 +122,13 @@ TEST(MinimaxM3, IsRefusedWhereTheGraphHasSomethingElseBuiltIn) {
   }
 }
 
+TEST(MinimaxM3, TheSizesOfSparseAttentionAreAtLeastOne) {
+  ConvertSample sample = MinimaxM3();
+  sample.config["text_config"]["sparse_attention_config"]["sparse_topk_blocks"] = 0;
+  EXPECT_THAT(ConversionError(sample).message,
+              HasSubstr("sparse_topk_blocks: expected at least 1, found 0"));
+}
+
 TEST(MinimaxM3, IsRefusedWhereAttentionIsSparseInOtherLayers) {
   ConvertSample sample = MinimaxM3();
   sample.config["text_config"]["sparse_attention_config"]["sparse_attention_freq"] = {1, 1};

@@ -99,6 +99,25 @@ TEST(CacheShape, CompressedKeysAreOnePerBlock) {
             2 * (3 * 1024u * 512 + 1280u * 256 + 1024u * 256 + states));
 }
 
+// GLM-5.2's layers share indexers, and MiniMax-M3's dense layers have none.
+TEST(CacheShape, OnlyLayersWithAnIndexerOfTheirOwnKeepKeysForIt) {
+  const std::string latent = R"("num_hidden_layers": 3, "num_attention_heads": 8,
+    "num_key_value_heads": 8, "hidden_size": 64, "kv_lora_rank": 32, "q_lora_rank": 32,
+    "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "index_head_dim": 12,
+    "index_n_heads": 2, "indexer_types": ["full", "shared", "full"])";
+  const CacheShape shared = Shape(ConfigText("GlmMoeDsaForCausalLM", latent));
+  ASSERT_EQ(shared.size(), 3u);
+  EXPECT_EQ(shared[0].key, 52u);
+  EXPECT_EQ(shared[1].key, 40u);
+  const std::string sparse = R"(, "intermediate_size": 64, "moe_layer_freq": [0, 1],
+    "sparse_attention_config": {"sparse_index_dim": 16})";
+  const CacheShape dense =
+      Shape(ConfigText("MiniMaxM3SparseForConditionalGeneration", Attention(2, 8, 2, 32) + sparse));
+  ASSERT_EQ(dense.size(), 2u);
+  EXPECT_EQ(dense[0].key, 64u);
+  EXPECT_EQ(dense[1].key, 80u);
+}
+
 // gpt-oss: every second layer attends to the last 128 tokens, and keeps a batch of 512 in addition.
 TEST(CacheShape, AWindowKeepsItsTokensPlusOneBatch) {
   const CacheShape shape = Shape(ConfigText(

@@ -217,6 +217,20 @@ TEST(ModelConfig, RefusesWrongTypesOfNamesAndSwitches) {
             "config.json: model_type: expected a string, found 3");
   EXPECT_EQ(ParseError(R"({"norm_topk_prob": "yes"})").message,
             "config.json: norm_topk_prob: expected true or false, found \"yes\"");
+  EXPECT_EQ(ParseError(R"({"norm_topk_prob": 1})").message,
+            "config.json: norm_topk_prob: expected true or false, found 1");
+  EXPECT_EQ(ParseError(R"({"enable_moe_block": 0, "num_experts": 8})").message,
+            "config.json: enable_moe_block: expected true or false, found 0");
+  EXPECT_EQ(ParseError(R"({"text_config": 5})").message,
+            "config.json: text_config: expected an object, found 5");
+  EXPECT_EQ(ParseError(R"({"thinker_config": {"text_config": ["x"]}})").message,
+            "config.json: thinker_config.text_config: expected an object, found an array of 1 "
+            "value");
+  EXPECT_EQ(ParseError(R"({"block_configs": "x"})").message,
+            "config.json: block_configs: expected a list of objects, found \"x\"");
+  EXPECT_EQ(ParseError(R"({"block_configs": [{"block_type": "moe"}, {"x": 1}]})").message,
+            "config.json: block_configs[1].block_type: expected a word, found none");
+  EXPECT_EQ(Parse(R"({"block_configs": [{"ffn": 1}], "num_experts": 4})").expert_count, 4u);
   EXPECT_EQ(ParseError(R"({"scoring_func": 1})").message,
             "config.json: scoring_func: expected a string, found 1");
   EXPECT_EQ(ParseError(R"({"routed_scaling_factor": 1e39})").message,

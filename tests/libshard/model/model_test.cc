@@ -384,6 +384,55 @@ TEST(CountParameters, UnpacksIntegersByTheWidthOfTheConfig) {
   EXPECT_EQ(CountWith(expert, In(0, "weight"), "U32", {4, 6}, config).total, 256u);
 }
 
+// Bits may differ between modules, and the config has one number.
+TEST(CountParameters, CountsMatricesOfGptqAndAwqByTheTensorsBesideThem) {
+  const fixtures::TempDir dir;
+  const fixtures::CheckpointSpec spec = fixtures::DescribeCheckpoint("qwen3-moe");
+  const auto write = [&](const char* name, const std::vector<fixtures::TensorHead>& tensors,
+                         const Json& config) {
+    uint64_t size = 0;
+    for (const fixtures::TensorHead& tensor : tensors) size += tensor.bytes;
+    const std::string header = fixtures::SafetensorsHeader(tensors, {});
+    std::filesystem::create_directories(dir / name);
+    const auto path = dir / name / "model.safetensors";
+    EXPECT_TRUE(fixtures::WriteFile(path, header));
+    std::filesystem::resize_file(path, header.size() + size);
+    EXPECT_TRUE(fixtures::WriteFile(dir / name / "config.json", config.dump()));
+    const auto model = MoeModel::Open(dir / name);
+    EXPECT_TRUE(model) << model.error().message;
+    return model ? CountParameters(*model) : ParameterCount();
+  };
+  Json config = Json::parse(spec.config);
+  std::vector<fixtures::TensorHead> packed;
+  const auto add = [&](const std::string& name, const char* dtype, std::vector<uint64_t> shape) {
+    uint64_t bytes = std::string_view(dtype) == "F16" ? 2 : 4;
+    for (const uint64_t size : shape) bytes *= size;
+    packed.push_back({name, dtype, std::move(shape), bytes});
+  };
+  for (const fixtures::TensorHead& tensor : spec.tensors) {
+    const size_t end = tensor.name.size() - 6;  // "weight"
+    const std::string stem = tensor.name.substr(0, end);
+    const bool down = stem.ends_with("down_proj."), up = stem.ends_with("up_proj.");
+    if (!down && !up) {
+      packed.push_back(tensor);
+      continue;
+    }
+    const uint64_t rows = tensor.shape[0], columns = tensor.shape[1];
+    add(stem + "scales", "F16", {columns / 16, rows});
+    if (down) {  // GPTQ, 8 bits
+      add(stem + "qweight", "I32", {columns / 4, rows});
+      add(stem + "g_idx", "I32", {columns});
+    } else {  // AWQ, 8 bits
+      add(stem + "qweight", "I32", {columns, rows / 4});
+    }
+  }
+  const ParameterCount plain = write("plain", spec.tensors, config);
+  config["quantization_config"] = {{"quant_method", "gptq"}, {"bits", 4}, {"group_size", 16}};
+  const ParameterCount mixed = write("mixed", packed, config);
+  EXPECT_EQ(mixed.total, plain.total);
+  EXPECT_EQ(mixed.active, plain.active);
+}
+
 TEST(CountParameters, CountsTwoWeightsPerByteOfFourBitFloats) {
   const TensorRule expert = Rule(Part::kExpert, "gate");
   EXPECT_EQ(CountWith(expert, In(0, "blocks"), "U8", {2, 8, 3, 16}).total, 2u * 8 * 3 * 32);

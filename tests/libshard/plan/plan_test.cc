@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "tests/libshard/format/bent_checkpoint.h"
 #include "tests/libshard/model/model_for_test.h"
 #include "tests/libshard/plan/plan_sample.h"
 
@@ -245,6 +246,20 @@ TEST_F(PlanTest, RefusesAModelWithoutTopK) {
   EXPECT_EQ(error.code, Code::kInvalidArgument);
   EXPECT_THAT(error.message, HasSubstr("layer 0: experts per token"));
   EXPECT_THAT(error.hint, HasSubstr("config.json beside the checkpoint"));
+}
+
+// The file is at fault then, and not the command line.
+TEST_F(PlanTest, AFileWithoutTopKIsCorrupt) {
+  BentCheckpoint checkpoint("qwen3-moe");
+  checkpoint.config.erase("num_experts_per_tok");
+  const std::string path = checkpoint.Write().string();
+  const auto model = MoeModel::Open(path);
+  ASSERT_TRUE(model) << model.error().message;
+  const Error error = ErrorOf(*model, Groups(2));
+  EXPECT_EQ(error.code, Code::kCorrupt);
+  EXPECT_EQ(error.message, path +
+                               "/config.json: experts per token: expected a number for layer 0, "
+                               "found none");
 }
 
 TEST_F(PlanTest, RefusesFewerEligibleExpertsThanTheRouterPicks) {

@@ -19,6 +19,38 @@ std::vector<std::string> Labels(const std::vector<LoadedPart>& parts) {
   return labels;
 }
 
+// Writes a checkpoint in which calibration has left expert 1 of each layer unquantized.
+void WriteGptq(const fs::path& dir) {
+  ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", dir, {.shards = 1}));
+  const fixtures::CheckpointSpec spec = fixtures::DescribeCheckpoint("qwen3-moe");
+  std::vector<fixtures::RawTensor> tensors;
+  const auto add = [&](const std::string& name, const char* dtype, uint64_t rows, uint64_t columns,
+                       uint64_t bytes) {
+    // The same byte twice is a finite number in F16 and BF16.
+    const char value = static_cast<char>(0x20 + tensors.size() % 0x18);
+    tensors.push_back({name, dtype, {rows, columns}, std::string(bytes, value)});
+  };
+  for (const fixtures::TensorHead& tensor : spec.tensors) {
+    const bool expert = tensor.name.find(".mlp.experts.") != std::string::npos;
+    if (!expert || tensor.name.find(".experts.1.") != std::string::npos) {
+      const char value = static_cast<char>(0x20 + tensors.size() % 0x18);
+      tensors.push_back(
+          {tensor.name, tensor.dtype, tensor.shape, std::string(tensor.bytes, value)});
+      continue;
+    }
+    const uint64_t rows = tensor.shape[0], columns = tensor.shape[1];
+    const std::string stem = tensor.name.substr(0, tensor.name.size() - 6);  // "weight"
+    add(stem + "qweight", "I32", columns / 8, rows, columns * rows / 2);
+    add(stem + "qzeros", "I32", columns / 8, rows / 8, columns / 8 * rows / 2);
+    add(stem + "scales", "F16", columns / 8, rows, columns / 8 * rows * 2);
+  }
+  ASSERT_TRUE(fixtures::WriteSafetensors(dir / "model.safetensors", tensors));
+  Json config = Json::parse(spec.config);
+  config["quantization_config"] = {
+      {"quant_method", "gptq"}, {"bits", 4}, {"group_size", 8}, {"desc_act", false}, {"sym", true}};
+  ASSERT_TRUE(fixtures::WriteFile(dir / "config.json", config.dump()));
+}
+
 // Every set holds what the plan gives it, with the bytes of the whole model.
 void ExpectPartsOf(const Weights& whole, const Weights& parts) {
   ExpectSame(TrunkOf(whole), TrunkOf(parts));
@@ -83,6 +115,22 @@ TEST_F(LoadDistribution, GoldenCheckpointsLoadFromTheirPartsLikeTheWhole) {
     ExpectSame(TrunkOf(*file), TrunkOf(*whole));
     ExpectSame(ExpertsOf(file->sets[0]), ExpertsOf(whole->sets[0]));
     fs::remove_all(dir_ / "gguf");
+  }
+}
+
+TEST_F(LoadDistribution, ExpertsOfALayerMayBeStoredInTwoForms) {
+  WriteGptq(dir_ / "gptq");
+  const fs::path split = Split("split", {.groups = 3}, dir_ / "gptq");
+  const WeightsPtr whole = Load(dir_ / "gptq");
+  const WeightsPtr parts = Load(split);
+  ExpectPartsOf(*whole, *parts);
+  for (uint32_t group = 0; group < 3; ++group) {
+    SCOPED_TRACE(group);
+    LoadOptions options;
+    options.groups = {group};
+    const auto alone = LoadWeights(split.string(), options);
+    ASSERT_TRUE(alone) << alone.error().message;
+    ExpectSame(ExpertsOf(parts->sets[group]), ExpertsOf((*alone)->sets[0]));
   }
 }
 

@@ -8,6 +8,7 @@
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
 #include "libshard/base/files/memory_tree.h"
+#include "libshard/base/text/text.h"
 #include "libshard/format/safetensors.h"
 
 namespace moepack::runtime {
@@ -69,12 +70,28 @@ class LoadWholeTensors : public testing::Test {
     for (const OpenedPart& part : parts) {
       if (auto added = tensors.Add(part); !added) return added.error();
     }
-    if (auto added = tensors.AddAbsent(Unknown); !added) return added.error();
+    if (auto added = tensors.AddAbsent({}); !added) return added.error();
     ADD_FAILURE() << "expected a refusal";
     return {Code::kIo, ""};
   }
 
-  static std::string Unknown(const std::string&) { return ""; }
+  // A tensor of one byte per value in a part that is not loaded.
+  ListedTensor Listed(const std::string& name, const std::vector<uint64_t>& shape,
+                      const char* dtype = "F8_E4M3") {
+    manifest::TensorRecord& record = records_.emplace_back();
+    record.name = name;
+    record.dtype = dtype;
+    record.shape = shape;
+    record.bytes = 1;
+    for (const uint64_t dimension : shape) record.bytes *= dimension;
+    return {&record, "other"};
+  }
+  static std::vector<std::string> NamesOf(const WholeTensors& tensors) {
+    std::vector<std::string> names;
+    for (const WholeTensor& tensor : tensors.tensors())
+      names.push_back(tensor.entry.name + " " + FormatShape(tensor.entry.shape));
+    return names;
+  }
 
   Family family_;
   const std::string path_ = "dist";
@@ -91,9 +108,7 @@ TEST_F(LoadWholeTensors, RestoresTheExpertAxisAndLeavesPlacesForAbsentExperts) {
   WholeTensors tensors(path_, layers_, matcher);
   ASSERT_TRUE(tensors.Add(trunk));
   ASSERT_TRUE(tensors.Add(group));
-  ASSERT_TRUE(tensors.AddAbsent([](const std::string& tensor) {
-    return std::string(tensor == "layers.1.experts.0.up" ? "other" : "");
-  }));
+  ASSERT_TRUE(tensors.AddAbsent({Listed("layers.1.experts.0.up", {5})}));
   const auto files = tensors.LayOut();
   ASSERT_TRUE(files);
   std::vector<std::vector<std::string>> names;
@@ -126,6 +141,43 @@ TEST_F(LoadWholeTensors, RestoresTheExpertAxisAndLeavesPlacesForAbsentExperts) {
   ASSERT_TRUE(bytes.Find({1, packed + 9, 3}, views));  // expert 3 is the second of the part
   EXPECT_EQ(views[0].data(), group.file->bytes().data() + 3);
   EXPECT_FALSE(bytes.Find({1, packed + 6, 3}, views));  // expert 2
+}
+
+TEST_F(LoadWholeTensors, AbsentExpertsHaveTheFormThatTheManifestLists) {
+  family_.rules.insert(
+      family_.rules.begin(),
+      {.pattern = "layers.{L}.experts.{E}.up.{W}", .part = moepack::Part::kExpert, .role = "up"});
+  FamilyMatcher matcher(family_, 2);
+  WholeTensors tensors(path_, layers_, matcher);
+  ASSERT_TRUE(tensors.Add(Part({{"layers.0.experts.0.up.qweight", {10, 8}, {0}},
+                                {"layers.0.experts.0.up.scales", {2, 8}, {0}},
+                                {"layers.0.experts.2.up.weight", {8, 20}, {2}}},
+                               'a')));
+  // Expert 3 is not listed, and layer 1 is in no part.
+  ASSERT_TRUE(tensors.AddAbsent({Listed("layers.0.experts.1.up.weight", {8, 20}),
+                                 Listed("layers.0.experts.0.up.scales", {2, 8}),
+                                 Listed("layers.1.experts.0.up.weight", {8, 20})}));
+  EXPECT_THAT(
+      NamesOf(tensors),
+      ElementsAre("layers.0.experts.0.up.qweight [10, 8]", "layers.0.experts.0.up.scales [2, 8]",
+                  "layers.0.experts.2.up.weight [8, 20]", "layers.0.experts.1.up.weight [8,20]",
+                  "layers.0.experts.3.up.qweight [10, 8]", "layers.0.experts.3.up.scales [2, 8]"));
+}
+
+// Conversion reads the sizes of a packed matrix early.
+TEST_F(LoadWholeTensors, AFormWhoseSmallTensorsAreNotThereIsThatOfANeighbour) {
+  family_.rules.insert(
+      family_.rules.begin(),
+      {.pattern = "layers.{L}.experts.{E}.up.{W}", .part = moepack::Part::kExpert, .role = "up"});
+  FamilyMatcher matcher(family_, 2);
+  WholeTensors tensors(path_, layers_, matcher);
+  ASSERT_TRUE(tensors.Add(Part({{"layers.1.experts.0.up.weight", {8, 20}, {0}}}, 'a')));
+  ASSERT_TRUE(tensors.AddAbsent({Listed("layers.1.experts.1.up.weight_packed", {8, 10}),
+                                 Listed("layers.1.experts.1.up.weight_shape", {2}),
+                                 Listed("layers.1.experts.2.up.weight", {8, 20})}));
+  EXPECT_THAT(NamesOf(tensors), ElementsAre("layers.1.experts.0.up.weight [8, 20]",
+                                            "layers.1.experts.1.up.weight [8, 20]",
+                                            "layers.1.experts.2.up.weight [8, 20]"));
 }
 
 TEST_F(LoadWholeTensors, ExpertsAlongAnInnerAxisAreRefusedByName) {

@@ -189,6 +189,53 @@ TEST_F(CheckOfTiny, SkipsAGroupTooSmallToRunWithoutTheOverlay) {
   EXPECT_EQ(report.failures(), 0u);
 }
 
+// Routers that first choose one of two groups of experts.
+class CheckOfRoutingGroups : public testing::Test {
+ protected:
+  CheckReport Check(uint32_t experts, const std::string& recipe) {
+    EXPECT_TRUE(fixtures::MakeCheckpoint("bailing-moe-v3", dir_ / "model", {.experts = experts}));
+    WriteSplit(dir_ / "model", dir_ / "split", {.recipe = recipe, .overlay = "", .groups = 3});
+    CheckOptions options;
+    options.device.threads = 1;
+    auto report = CheckDistribution((dir_ / "split").string(), options);
+    EXPECT_TRUE(report) << report.error().message;
+    fs::remove_all(dir_ / "model");
+    fs::remove_all(dir_ / "split");
+    return report ? *report : CheckReport();
+  }
+  fixtures::TempDir dir_;
+};
+
+TEST_F(CheckOfRoutingGroups, ComparesNodesWithoutThemWithAModelWithoutThem) {
+  for (const char* recipe : {"", "exact"}) {
+    SCOPED_TRACE(recipe);
+    const CheckReport report = Check(8, recipe);
+    ASSERT_EQ(report.nodes.size(), 6u);
+    for (const CheckedNode& node : report.nodes) {
+      EXPECT_TRUE(node.passed()) << node.group << " " << static_cast<int>(node.kind);
+      EXPECT_TRUE(node.findings.worst.same_bits);
+    }
+    EXPECT_EQ(std::count_if(report.notes.begin(), report.notes.end(),
+                            [](const std::string& note) {
+                              return note.find("fill the routing groups") != std::string::npos;
+                            }),
+              1);
+  }
+}
+
+TEST_F(CheckOfRoutingGroups, SkipsNodesWhoseGroupsHoldTooFewExpertsForSomeTokens) {
+  const CheckReport report = Check(6, "");
+  ASSERT_EQ(report.nodes.size(), 6u);
+  const CheckedNode& middle = report.nodes[2];
+  EXPECT_EQ(middle.group, 1u);
+  EXPECT_EQ(middle.skipped,
+            "layer 1: the 1 routing group that a token uses may hold 1 expert of the node, a token "
+            "needs 2");
+  EXPECT_EQ(report.failures(), 0u);
+  EXPECT_TRUE(report.nodes[0].passed());
+  EXPECT_TRUE(report.nodes[3].passed()) << "assembled, it has no routing groups";
+}
+
 TEST(CheckTokens, AreTheSameInEveryRunAndWithinTheVocabulary) {
   EXPECT_EQ(CheckTokens(1000), CheckTokens(1000));
   EXPECT_EQ(CheckTokens(1000).size(), 32u);

@@ -113,11 +113,24 @@ TEST(PreTokenizer, BailingCutsAsQwen2Does) {
 TEST(PreTokenizer, TheNameOfEveryFamilyIsKnown) {
   const std::vector<std::string> names = FamilyPreTokenizers();
   EXPECT_GT(names.size(), 10u);
-  // Their expressions are not known here: such models take token ids only.
-  const std::set<std::string> unknown = {"afmoe", "exaone-moe", "laguna"};
-  for (const std::string& name : names) {
-    EXPECT_EQ(PreTokenizer::Find(name).has_value(), !unknown.contains(name)) << name;
-  }
+  for (const std::string& name : names) EXPECT_TRUE(PreTokenizer::Find(name)) << name;
+}
+
+TEST(PreTokenizer, LagunaCutsAtLineEndsBeforeAnythingElse) {
+  EXPECT_THAT(Words("laguna", "it's 12 \n\n  x!\n"),
+              ElementsAre("it", "'s", " ", "1", "2", " ", "\n\n", " ", " x", "!", "\n"));
+}
+
+TEST(PreTokenizer, ExaoneMoeJoinsWordsBySingleSpaces) {
+  EXPECT_THAT(Words("exaone-moe", "one two  three, it's 12.\n\n"),
+              ElementsAre("one two", " ", " three", ",", " it", "'s", " ", "1", "2", ".\n", "\n"));
+}
+
+TEST(PreTokenizer, AfmoeCountsDigitsFromTheLast) {
+  EXPECT_THAT(Words("afmoe", "a 1234567 89 123456x"),
+              ElementsAre("a", " ", "1", "234", "567", " ", "89", " ", "123", "456", "x"));
+  EXPECT_THAT(Words("afmoe", "x.foo \u4e2d\u6587\u3042ok"),
+              ElementsAre("x", ".foo", " ", "\u4e2d\u6587\u3042", "ok"));
 }
 
 TEST(PreTokenizer, Gpt4oCutsWhereCapitalsBegin) {

@@ -49,9 +49,9 @@ TEST(OpenTokenizer, OtherModelsAreRefusedByName) {
 }
 
 TEST(OpenTokenizer, OtherPreTokenizersAreRefusedByName) {
-  EXPECT_THAT(TokenizerErrorOf(TestBpe("afmoe", {}), Code::kUnsupported),
+  EXPECT_THAT(TokenizerErrorOf(TestBpe("viking", {}), Code::kUnsupported),
               HasSubstr("m.gguf: tokenizer.ggml.pre: expected a pre-tokenizer of docs/tokenizers.md"
-                        ", found \"afmoe\""));
+                        ", found \"viking\""));
   GgufMetadata metadata = TestBpe("gpt-2", {});
   metadata.Set("tokenizer.ggml.pre", GgufValue::Bool(true));
   EXPECT_THAT(TokenizerErrorOf(metadata, Code::kCorrupt),
