@@ -128,7 +128,7 @@ class CalibrateRun final : public Calibrator {
     alike.columns = columns;
     alike.own.resize(columns * columns);
     for (size_t i = 0; i < columns; ++i) alike.own[i * columns + i] = 1;
-    const std::optional<FeedbackFactor> factor = FeedbackFactor::Of(alike, 0, options_.jobs);
+    const std::optional<FeedbackFactor> factor = FeedbackFactor::Of(alike, {}, 0, options_.jobs);
     const std::vector<std::vector<float>> importances = {std::vector<float>(columns, 1), {}};
     const std::vector<float> weights = Decoded(*embedding, 0, RowsOf(*embedding));
     encoded.tensors[kEmbedding] = EncodeWithFeedback({weights, columns, TypeOf(*embedding)},

@@ -16,28 +16,6 @@ std::vector<float> SpreadsOf(const FeedbackFactor& factor) {
   return out;
 }
 
-InputMoments Shrunk(InputMoments moments, const Shrinking& shrinking) {
-  if (shrinking.amount == 0) return moments;
-  const InputMoments* const layer = shrinking.towards;
-  const auto wide = static_cast<double>(moments.columns) * shrinking.amount;
-  const double u = wide / (static_cast<double>(moments.tokens) + wide);
-  const double scale = layer == nullptr ? 0 : moments.trace() / layer->trace();
-  const size_t n = moments.columns;
-  for (size_t i = 0; i < n * n; ++i) {
-    const bool diagonal = i / n == i % n;
-    double& own = moments.own[i];
-    double& drift = moments.drift[i];
-    if (layer == nullptr) {
-      if (!diagonal) own *= 1 - u;
-      drift *= 1 - u;
-    } else {
-      own = (1 - u) * own + u * scale * layer->own[i];
-      drift = (1 - u) * drift + u * scale * layer->drift[i];
-    }
-  }
-  return moments;
-}
-
 // Some rows of a matrix that stand for all: every eighth tile of them.
 std::vector<float> SampleRows(const FeedbackMatrix& matrix) {
   constexpr size_t kTile = kRowsEncoded, kEvery = 8;
@@ -71,7 +49,7 @@ MatrixEncoder::MatrixEncoder(MomentPair moments, const Shrinking& shrinking,
                              const CalibrateOptions& options)
     : options_(options) {
   const auto factor = [&](const InputMoments& of) {
-    return FeedbackFactor::Of(Shrunk(of, shrinking), kFeedbackDamping, options.jobs);
+    return FeedbackFactor::Of(of, shrinking, kFeedbackDamping, options.jobs);
   };
   const bool enough = moments.fit.tokens >= options.least_tokens && moments.fold.tokens > 0;
   if (enough) {

@@ -14,14 +14,6 @@ struct MomentPair {
   InputMoments fit, fold;
 };
 
-// How moments of few tokens are made safer: with u = C n / (t + C n) for t tokens and n columns,
-// they become (1 - u) times themselves plus u times `towards`, scaled to the same trace, or, if
-// that is null, plus u times their own diagonal.
-struct Shrinking {
-  double amount = 0;  // C
-  const InputMoments* towards = nullptr;
-};
-
 // Moments with their factors, for all matrices with the same inputs.
 class MatrixEncoder {
  public:

@@ -1,6 +1,7 @@
 #include "runtime-shim/calibrate/feedback.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -8,12 +9,12 @@
 #include "libshard/base/parallel.h"
 #include "quant/levels.h"
 #include "runtime-shim/calibrate/panels.h"
-#include "runtime-shim/refit/cholesky.h"
 
 namespace moepack::runtime {
 namespace {
 
 constexpr size_t kLane = kPanelColumns;  // rows of the matrix that are encoded together
+constexpr size_t kRowsOfFactor = 64;     // that a thread updates at a time
 constexpr size_t kBlock = 64;            // columns whose products with all others are one step
 
 // A panel with memory: [rows, kLane].
@@ -299,6 +300,79 @@ class TileEncoder {
 
 namespace {
 
+// Moments as Shrinking makes them.
+class Shrunk {
+ public:
+  Shrunk(const InputMoments& moments, const Shrinking& shrinking)
+      : moments_(moments), layer_(shrinking.amount == 0 ? nullptr : shrinking.towards) {
+    if (shrinking.amount == 0) return;
+    const double wide = static_cast<double>(moments.columns) * shrinking.amount;
+    rest_ = wide / (static_cast<double>(moments.tokens) + wide);
+    if (layer_ != nullptr) scale_ = rest_ * moments.trace() / layer_->trace();
+  }
+  double Own(size_t row, size_t column) const {
+    const size_t at = row * moments_.columns + column;
+    if (layer_ != nullptr) return (1 - rest_) * moments_.own[at] + scale_ * layer_->own[at];
+    return row == column ? moments_.own[at] : (1 - rest_) * moments_.own[at];
+  }
+  double Drift(size_t row, size_t column) const {
+    const size_t at = row * moments_.columns + column;
+    const double own = (1 - rest_) * moments_.drift[at];
+    return layer_ != nullptr ? own + scale_ * layer_->drift[at] : own;
+  }
+
+ private:
+  const InputMoments& moments_;
+  const InputMoments* layer_;
+  double rest_ = 0, scale_ = 0;  // u, and what multiplies the layer's
+};
+
+// Replaces the lower triangle of a matrix [n, n] by its Cholesky factor, kPanelColumns columns at a
+// time: the products of the columns before are subtracted, then the columns are factored. In F32:
+// the damping keeps the matrix far from singular, and the factor only decides what other columns
+// take up. False if a pivot is not positive.
+bool Factorize(std::vector<float>& matrix, size_t n, size_t jobs) {
+  constexpr size_t kWide = kPanelColumns;
+  for (size_t first = 0; first < n; first += kWide) {
+    const size_t wide = std::min(kWide, n - first);
+    Tile before(first);
+    for (size_t c = 0; c < wide; ++c) {
+      for (size_t k = 0; k < first; ++k) before.row(k)[c] = matrix[(first + c) * n + k];
+    }
+    const auto subtract = [&](size_t top, size_t end) {
+      Tile sums(end - top);
+      AddPanelProducts({matrix.data() + top * n, n, end - top, first},
+                       std::as_const(before).panel(), sums.panel());
+      for (size_t row = top; row < end; ++row) {
+        for (size_t c = 0; c < wide; ++c) matrix[row * n + first + c] -= sums.row(row - top)[c];
+      }
+    };
+    subtract(first, first + wide);
+    std::array<std::array<float, kWide>, kWide> column;  // of the factor's square, by column
+    for (size_t k = 0; k < wide; ++k) {
+      for (size_t i = k; i < wide; ++i) {
+        double sum = matrix[(first + i) * n + first + k];
+        for (size_t m = 0; m < k; ++m) sum -= double{column[m][i]} * column[m][k];
+        if (i == k && !(sum > 0 && std::isfinite(sum))) return false;
+        column[k][i] = static_cast<float>(i == k ? std::sqrt(sum) : sum / column[k][k]);
+        matrix[(first + i) * n + first + k] = column[k][i];
+      }
+    }
+    ForPieces(n - first - wide, kRowsOfFactor, jobs, [&](size_t begin, size_t end) {
+      const size_t below = first + wide;
+      subtract(below + begin, below + end);
+      for (size_t row = below + begin; row < below + end; ++row) {
+        float* const x = matrix.data() + row * n + first;
+        for (size_t k = 0; k < wide; ++k) {
+          x[k] /= column[k][k];
+          for (size_t c = k + 1; c < wide; ++c) x[c] -= x[k] * column[k][c];
+        }
+      }
+    });
+  }
+  return true;
+}
+
 // Calls work(row, column) for all of a square, small square by small square: transposed access to
 // one would miss the cache at every step.
 template <class Work>
@@ -316,7 +390,8 @@ void ForSquares(size_t n, size_t jobs, const Work& work) {
 
 }  // namespace
 
-std::optional<FeedbackFactor> FeedbackFactor::Of(const InputMoments& moments, double damping,
+std::optional<FeedbackFactor> FeedbackFactor::Of(const InputMoments& moments,
+                                                 const Shrinking& shrinking, double damping,
                                                  size_t jobs) {
   const size_t n = moments.columns;
   const double mean = moments.mean();
@@ -327,32 +402,37 @@ std::optional<FeedbackFactor> FeedbackFactor::Of(const InputMoments& moments, do
   std::stable_sort(made.order_.begin(), made.order_.end(), [&](uint32_t a, uint32_t b) {
     return moments.own[a * n + a] > moments.own[b * n + b];
   });
+  const Shrunk shrunk(moments, shrinking);
   // With the order reversed, A = L L' gives V D^1/2 as L turned around.
-  std::vector<double> matrix(n * n);
-  const auto column = [&](size_t m) { return made.order_[n - 1 - m]; };
-  for (size_t i = 0; i < n; ++i) {
-    for (size_t j = i; j < n; ++j) matrix[i * n + j] = moments.own[column(i) * n + column(j)];
-    matrix[i * n + i] += damping * mean;
-  }
-  if (!Cholesky::Of(matrix, n, jobs)) return std::nullopt;
+  std::vector<float> matrix(n * n);
+  ForPieces(n, kPanelColumns, jobs, [&](size_t first, size_t end) {
+    for (size_t i = first; i < end; ++i) {
+      const size_t row = made.order_[n - 1 - i];
+      for (size_t j = 0; j <= i; ++j)
+        matrix[i * n + j] = static_cast<float>(shrunk.Own(row, made.order_[n - 1 - j]));
+      matrix[i * n + i] += static_cast<float>(damping * mean);
+    }
+  });
+  if (!Factorize(matrix, n, jobs)) return std::nullopt;
   made.spreads_.resize(n);
+  std::vector<float> inverses(n);
+  for (size_t k = 0; k < n; ++k) {
+    const float root = matrix[(n - 1 - k) * n + n - 1 - k];
+    made.spreads_[k] = root * root;
+    inverses[k] = 1 / root;
+  }
   made.upper_.resize(n * n);
   made.lower_.resize(n * n);
-  for (size_t k = 0; k < n; ++k) {
-    const double root = matrix[(n - 1 - k) * n + n - 1 - k];
-    made.spreads_[k] = static_cast<float>(root * root);
-  }
-  ForSquares(n, jobs, [&](size_t k, size_t j) {
+  ForSquares(n, jobs, [&](size_t j, size_t k) {
     if (j > k) return;
-    const double* const row = matrix.data() + (n - 1 - k) * n;
-    const auto value = static_cast<float>(row[n - 1 - j] / row[n - 1 - k]);
+    const float value = matrix[(n - 1 - j) * n + n - 1 - k] * inverses[k];
     made.upper_[j * n + k] = value;
     made.lower_[k * n + j] = value;
   });
   if (moments.drift.empty()) return made;
   made.drift_.resize(n * n);
-  ForSquares(n, jobs, [&](size_t k, size_t i) {
-    made.drift_[k * n + i] = static_cast<float>(moments.drift[made.order_[i] * n + made.order_[k]]);
+  ForSquares(n, jobs, [&](size_t i, size_t k) {
+    made.drift_[k * n + i] = static_cast<float>(shrunk.Drift(made.order_[i], made.order_[k]));
   });
   return made;
 }

@@ -22,11 +22,20 @@ namespace moepack::runtime {
 // Added to the diagonal of A, times its mean.
 inline constexpr double kFeedbackDamping = 0.01;
 
+// How moments of few tokens are made safer: with u = C n / (t + C n) for t tokens and n columns,
+// they become (1 - u) times themselves plus u times `towards`, scaled to the same trace, or, if
+// that is null, plus u times their own diagonal.
+struct Shrinking {
+  double amount = 0;  // C
+  const InputMoments* towards = nullptr;
+};
+
 // A matrix's moments, factored. [n, n] in the order of the columns.
 class FeedbackFactor {
  public:
   // No value if the moments are not finite or all 0.
-  static std::optional<FeedbackFactor> Of(const InputMoments& moments, double damping, size_t jobs);
+  static std::optional<FeedbackFactor> Of(const InputMoments& moments, const Shrinking& shrinking,
+                                          double damping, size_t jobs);
 
   size_t columns() const { return order_.size(); }
   // order()[k] is the column that is encoded as the k-th.

@@ -52,6 +52,7 @@ MomentSums::MomentSums(size_t columns, bool drift, size_t jobs)
   own_.resize(padded_ * padded_);
   if (!drift) return;
   sums_.drift.resize(columns * columns);
+  drift_rows_.resize(kRowsHeld * padded_);
   drifts_.resize(padded_ * kRowsHeld);
   drift_sums_.resize(padded_ * padded_);
 }
@@ -61,21 +62,42 @@ void MomentSums::Add(std::span<const float> rows, std::span<const float> full) {
   for (size_t row = 0; row < count; ++row) {
     const float* const from = rows.data() + row * columns_;
     std::copy_n(from, columns_, rows_.data() + held_ * padded_);
-    for (size_t c = 0; c < columns_; ++c) turned_[c * kRowsHeld + held_] = from[c];
     if (drift_) {
       const float* const whole = full.data() + row * columns_;
-      for (size_t c = 0; c < columns_; ++c) drifts_[c * kRowsHeld + held_] = whole[c] - from[c];
+      float* const to = drift_rows_.data() + held_ * padded_;
+      for (size_t c = 0; c < columns_; ++c) to[c] = whole[c] - from[c];
     }
     if (++held_ == kRowsHeld) Multiply();
   }
   sums_.tokens += count;
 }
 
+// Rows [kRowsHeld, padded] as columns.
+void MomentSums::Turn(const std::vector<float>& rows, std::vector<float>& turned) const {
+  constexpr size_t kSide = 32;
+  ForPieces(padded_, kSide, jobs_, [&](size_t left, size_t right) {
+    for (size_t top = 0; top < held_; top += kSide) {
+      const size_t end = std::min(top + kSide, held_);
+      for (size_t c = left; c < right; ++c) {
+        for (size_t row = top; row < end; ++row)
+          turned[c * kRowsHeld + row] = rows[row * padded_ + c];
+      }
+    }
+  });
+}
+
 void MomentSums::Multiply() {
   if (held_ == 0) return;
+  Turn(rows_, turned_);
+  if (drift_) Turn(drift_rows_, drifts_);
   ForPieces(padded_ / kPanelColumns, 1, jobs_, [&](size_t tile, size_t) {
     const size_t first = tile * kPanelColumns;
-    const ConstPanel panel{rows_.data() + first, padded_};
+    // Together, because rows that are a power of two apart would share few places in the cache.
+    std::vector<float> columns(held_ * kPanelColumns);
+    for (size_t row = 0; row < held_; ++row)
+      std::copy_n(rows_.data() + row * padded_ + first, kPanelColumns,
+                  columns.data() + row * kPanelColumns);
+    const ConstPanel panel{columns.data()};
     const size_t at = tile * padded_ * kPanelColumns;
     // The rest follows by symmetry.
     AddPanelProducts({turned_.data(), kRowsHeld, first + kPanelColumns, held_}, panel,

@@ -36,6 +36,7 @@ class MomentSums {
   InputMoments Finish();
 
  private:
+  void Turn(const std::vector<float>& rows, std::vector<float>& turned) const;
   void Multiply();  // what is held, into the float sums
   void Flush();     // the float sums, into the doubles
 
@@ -43,8 +44,9 @@ class MomentSums {
   bool drift_;
   InputMoments sums_;
   size_t held_ = 0, unflushed_ = 0;
-  std::vector<float> rows_, turned_, drifts_;  // [held, padded], [padded, held], [padded, held]
-  std::vector<float> own_, drift_sums_;        // by tile of columns: [padded, kPanelColumns]
+  std::vector<float> rows_, drift_rows_;  // that are held, [kRowsHeld, padded]
+  std::vector<float> turned_, drifts_;    // the same as columns
+  std::vector<float> own_, drift_sums_;   // by tile of columns: [padded, kPanelColumns]
 };
 
 }  // namespace moepack::runtime

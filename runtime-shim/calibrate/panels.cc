@@ -50,7 +50,7 @@ HWY_INLINE void AddRows(const PanelFactors& factors, size_t row, const ConstPane
 
 void AddPanelProductsLanes(const PanelFactors& factors, const ConstPanel& panel, const Panel& out) {
   // A part of the panel that stays in the first cache while all rows use it.
-  constexpr size_t kDepth = 256;
+  constexpr size_t kDepth = 128;
   for (size_t first = 0; first < factors.depth; first += kDepth) {
     const PanelFactors some{factors.first + first, factors.stride, factors.count,
                             HWY_MIN(kDepth, factors.depth - first)};

@@ -128,7 +128,7 @@ class Feedback : public testing::TestWithParam<const char*> {
 TEST_P(Feedback, ChoosesTheLevelsOfTheTextbookForTheSameMomentsAndScales) {
   const std::vector<float> weights = RandomFloats(kRows * kColumns, 5), inputs = Inputs(6);
   const InputMoments moments = MomentsOf(inputs, {});
-  const auto factor = FeedbackFactor::Of(moments, kFeedbackDamping, 1);
+  const auto factor = FeedbackFactor::Of(moments, {}, kFeedbackDamping, 1);
   ASSERT_TRUE(factor);
   const std::vector<std::vector<float>> importance = {moments.diagonal()};
   const std::vector<std::byte> made =
@@ -156,7 +156,7 @@ double ErrorOf(const char* type, bool feedback, bool drift) {
   const std::vector<std::vector<float>> importance = {moments.diagonal()};
   std::vector<std::byte> bytes(kRows * *matrix.format->BytesFor(kColumns));
   if (feedback) {
-    bytes = EncodeWithFeedback(matrix, *FeedbackFactor::Of(learned, kFeedbackDamping, 1),
+    bytes = EncodeWithFeedback(matrix, *FeedbackFactor::Of(learned, {}, kFeedbackDamping, 1),
                                importance, 1);
   } else {
     matrix.format->encode(weights, importance[0], bytes);
@@ -207,7 +207,7 @@ TEST(FeedbackBytes, DoNotDependOnThreads) {
   const std::vector<std::vector<float>> importance = {moments.diagonal(), {}};
   std::vector<std::vector<std::byte>> made;
   for (const size_t jobs : {1, 2, 5}) {
-    const auto factor = FeedbackFactor::Of(moments, kFeedbackDamping, jobs);
+    const auto factor = FeedbackFactor::Of(moments, {}, kFeedbackDamping, jobs);
     made.push_back(EncodeWithFeedback({weights, kColumns, quant::FindFormat("q5_K")}, *factor,
                                       importance, jobs));
   }
@@ -219,9 +219,9 @@ TEST(FeedbackFactors, RefuseMomentsThatAreZeroOrNotFinite) {
   InputMoments moments;
   moments.columns = 2;
   moments.own = {0, 0, 0, 0};
-  EXPECT_FALSE(FeedbackFactor::Of(moments, kFeedbackDamping, 1));
+  EXPECT_FALSE(FeedbackFactor::Of(moments, {}, kFeedbackDamping, 1));
   moments.own = {1, 0, 0, std::nan("")};
-  EXPECT_FALSE(FeedbackFactor::Of(moments, kFeedbackDamping, 1));
+  EXPECT_FALSE(FeedbackFactor::Of(moments, {}, kFeedbackDamping, 1));
 }
 
 }  // namespace

@@ -46,8 +46,8 @@ TEST(InputMoments, AreTheSumsOfProducts) {
         own += x * y;
         drift += (full[t * kColumns + i] - x) * y;
       }
-      ASSERT_NEAR(found.own[i * kColumns + j], own, 1e-3) << i << " " << j;
-      ASSERT_NEAR(found.drift[i * kColumns + j], drift, 1e-3) << i << " " << j;
+      ASSERT_NEAR(found.own[i * kColumns + j], own, 1e-2) << i << " " << j;
+      ASSERT_NEAR(found.drift[i * kColumns + j], drift, 1e-2) << i << " " << j;
     }
   }
 }
