@@ -294,6 +294,15 @@ void MixerShapes::AddKda(const KdaPromise& kda) {
   kda_["A_log"] = {kda.heads};
 }
 
+namespace {
+
+std::vector<uint64_t> WithoutOnes(std::vector<uint64_t> sizes) {
+  std::erase(sizes, uint64_t{1});
+  return sizes;
+}
+
+}  // namespace
+
 std::optional<Dims> MixerShapes::Of(const ModelTensor& tensor, std::string_view leaf) const {
   const std::string& name = model_.entry(tensor).name;
   if (!tensor.layer || tensor.part != Part::kTrunk) return std::nullopt;
@@ -307,11 +316,11 @@ std::optional<Dims> MixerShapes::Of(const ModelTensor& tensor, std::string_view 
     const auto found = table.find(end);
     if (found == table.end()) return std::nullopt;
     std::vector<uint64_t> sizes = found->second;
-    // MLX stores the channels of a convolution last, and a GGUF may lack the axis between.
+    // MLX stores the channels of a convolution last, and a GGUF may have other axes of 1.
     const std::vector<uint64_t>& own = model_.entry(tensor).shape;
     const bool kernel = sizes.size() == 3;
     if (kernel && own == std::vector{sizes[0], sizes[2], sizes[1]}) sizes = own;
-    if (kernel && is_gguf && own == std::vector{sizes[0], sizes[2]}) sizes = own;
+    if (kernel && is_gguf && WithoutOnes(own) == WithoutOnes(sizes)) sizes = own;
     return Dims{std::move(sizes), why};
   };
   constexpr const char* kConvolution = "kernel of short convolutions, hidden_size";

@@ -160,7 +160,7 @@ TEST_F(LoadWholeTensors, AbsentExpertsHaveTheFormThatTheManifestLists) {
   EXPECT_THAT(
       NamesOf(tensors),
       ElementsAre("layers.0.experts.0.up.qweight [10, 8]", "layers.0.experts.0.up.scales [2, 8]",
-                  "layers.0.experts.2.up.weight [8, 20]", "layers.0.experts.1.up.weight [8,20]",
+                  "layers.0.experts.2.up.weight [8, 20]", "layers.0.experts.1.up.weight [8, 20]",
                   "layers.0.experts.3.up.qweight [10, 8]", "layers.0.experts.3.up.scales [2, 8]"));
 }
 
