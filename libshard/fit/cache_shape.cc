@@ -384,6 +384,8 @@ class GgufCache {
     SHARD_TRY(const uint64_t absorbed, Number("attention.key_length_mla"));
     latent_ = absorbed > 0;
     SHARD_TRY(indexer_, Number("attention.indexer.key_length"));
+    // Ratios without a rotation of their own are those of an indexer alone (Qwen3.8-Flash-Next).
+    if (keys_.Find("attention.compress_rope_freq_base") == nullptr) return Ok();
     SHARD_TRY(ratios_, PerLayer("attention.compress_ratios"));
     return Ok();
   }
