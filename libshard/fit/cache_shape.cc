@@ -379,6 +379,8 @@ class GgufCache {
     SHARD_TRY(const uint64_t absorbed, Number("attention.key_length_mla"));
     latent_ = absorbed > 0;
     SHARD_TRY(indexer_, Number("attention.indexer.key_length"));
+    // Ratios without a rotation of their own are those of an indexer alone (Qwen3.8-Flash-Next).
+    if (keys_.Find("attention.compress_rope_freq_base") == nullptr) return Ok();
     SHARD_TRY(ratios_, PerLayer("attention.compress_ratios"));
     return ReadIndexers();
   }
@@ -469,9 +471,7 @@ class GgufCache {
 
   CacheLayer Of(uint32_t layer) const {
     if (recurrent_[layer]) return {.state = state_};
-    // Without a window (Qwen4-Exp), blocks are only what an indexer picks from.
-    if (!ratios_.empty() && window_ > 0)
-      return CompressedLayer({key_, window_, ratios_[layer], indexer_});
+    if (!ratios_.empty()) return CompressedLayer({key_, window_, ratios_[layer], indexer_});
     const uint64_t heads = key_heads_[layer];
     if (heads == 0) return {};
     const bool window = windowed_[layer];

@@ -97,15 +97,16 @@ class CheckpointNode {
   Result<OutputTensor> TrunkTensor(const OutputTensor& tensor) {
     OutputTensor out = Copied(tensor);
     const TensorClass found = matcher_.Classify(tensor.entry.name);
-    if (found.rule != nullptr && found.rule->holds_expert_ids) {
+    const auto layer = found.layer ? plan_.layers.find(*found.layer) : plan_.layers.end();
+    const bool whole = layer != plan_.layers.end() &&
+                       Eligible(plan_, group_, layer->first).size() == layer->second;
+    if (found.rule != nullptr && found.rule->holds_expert_ids && !whole) {
       return Error{Code::kUnsupported,
                    Cat("tensor ", Quoted(tensor.entry.name),
                        ": expected a router that scores experts, found a table that gives tokens "
                        "fixed experts, some of which are not on this node")};
     }
-    const auto layer = found.layer ? plan_.layers.find(*found.layer) : plan_.layers.end();
-    if (IsOfChunks(found.rule) && layer != plan_.layers.end() &&
-        Eligible(plan_, group_, layer->first).size() != layer->second) {
+    if (IsOfChunks(found.rule) && layer != plan_.layers.end() && !whole) {
       return Error{Code::kUnsupported,
                    Cat("tensor ", Quoted(tensor.entry.name), ": ", kChunkProblem)};
     }

@@ -305,10 +305,13 @@ RowBytes BytesOfRow(const DeviceModel& model) {
                            (model.spec().width + model.widest_expert()) * sizeof(float);
   // On the host: what goes into a recurrence, which is read back whole, a delta net's gates and
   // strengths, and what comes out (forward_delta.cc, forward_mamba.cc); with KDA the results of six
-  // projections (forward_kda.cc).
+  // projections (forward_kda.cc), with compressors those of four and the indexer's queries
+  // (forward_compressed.cc).
   const ModelSpec& spec = model.spec();
   const uint64_t results = spec.kda.heads > 0 ? 6 : 3;
-  const uint64_t read = RecurrentIn(spec) + results * RecurrentOut(spec) + NgramValues(spec);
+  uint64_t read = RecurrentIn(spec) + results * RecurrentOut(spec) + NgramValues(spec);
+  if (spec.compressed.groups > 0)
+    read += 3 * RecurrentIn(spec) + uint64_t{spec.indexer.heads} * (spec.indexer.width + 1);
   return {row.bytes() - logits - PickedBytes(spec) + experts + read * sizeof(float),
           position.bytes() / positions + IndexKeyBytes(spec), StateBytes(spec) + PickedBytes(spec)};
 }

@@ -6,7 +6,7 @@
 // whose attention changes after more tokens than those of NOTE.md also get stock-f32-long.json. It
 // is no test: run it once for a new family.
 // usage: run.sh stock_f32.mjs ROOT MOEPACK MAKE_FIXTURES WORK_DIR FAMILY...
-import {mkdirSync, readFileSync, writeFileSync} from 'node:fs';
+import {cpSync, mkdirSync, readFileSync, readdirSync, writeFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {logProbabilities} from './runtime.mjs';
 import {goldenCheckpoint, inRoot, moepack, workDirectory} from './tool.mjs';
@@ -17,6 +17,9 @@ const longTexts = {
   'deepseek-v4': {count: 160}, 'qwen3.8-flash-next': {count: 160, end: 1020},
 };
 const END_EVERY = 16;
+// Recipes leave some matrices of these in BF16, and llama.cpp would round what it multiplies them
+// with. Their checkpoints become F32 before they are converted.
+const widenedFirst = ['qwen3.8-flash-next'];
 
 // Numbers of a small generator, below `size`, and `end` in places if it is a number.
 function someTokens({count, end}, size) {
@@ -27,6 +30,42 @@ function someTokens({count, end}, size) {
     if (end !== undefined && position % END_EVERY === END_EVERY - 1) return end;
     return Number(state >> 33n) % size;
   });
+}
+
+// A safetensors file whose BF16 values are F32.
+function widenedFile(bytes) {
+  const headerBytes = Number(bytes.readBigUInt64LE(0));
+  const header = JSON.parse(bytes.toString('utf8', 8, 8 + headerBytes));
+  const parts = [];
+  let end = 0;
+  for (const [name, tensor] of Object.entries(header)) {
+    if (name === '__metadata__') continue;
+    const [first, last] = tensor.data_offsets.map((offset) => offset + 8 + headerBytes);
+    let data = bytes.subarray(first, last);
+    if (tensor.dtype === 'BF16') {
+      tensor.dtype = 'F32';
+      const wide = Buffer.alloc(2 * data.length);
+      for (let i = 0; i < data.length; i += 2) data.copy(wide, 2 * i + 2, i, i + 2);
+      data = wide;
+    }
+    tensor.data_offsets = [end, end + data.length];
+    end += data.length;
+    parts.push(data);
+  }
+  const text = Buffer.from(JSON.stringify(header));
+  const padding = Buffer.alloc((8 - text.length % 8) % 8, ' ');
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(text.length + padding.length));
+  return Buffer.concat([length, text, padding, ...parts]);
+}
+
+function widened(source, folder) {
+  cpSync(source, folder, {recursive: true});
+  for (const name of readdirSync(source)) {
+    if (!name.endsWith('.safetensors')) continue;
+    writeFileSync(join(folder, name), widenedFile(readFileSync(join(source, name))));
+  }
+  return folder;
 }
 
 async function write(family, name, file, tokensOf) {
@@ -51,7 +90,8 @@ for (const family of process.argv.slice(6)) {
   const ids = JSON.parse(note.match(/Prompt ids `(\[[^`]*\])`/)[1]);
   const file = join(work, `${family}.gguf`);
   const exact = join(work, `${family}-exact.gguf`);
-  moepack('quantize', source, '--recipe', 'exact', '-o', exact);
+  const from = widenedFirst.includes(family) ? widened(source, join(work, family)) : source;
+  moepack('quantize', from, '--recipe', 'exact', '-o', exact);
   moepack('quantize', exact, '--recipe', 'F32', '--allow-requantize', '-o', file);
   await write(family, 'stock-f32.json', file, () => ids);
   if (family in longTexts) {

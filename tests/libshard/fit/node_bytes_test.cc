@@ -71,6 +71,17 @@ TEST(NodeBytes, NodesWithDifferentCountsInLayersAreRefused) {
             "group 0: expected as many eligible experts in layer 1 as in layer 0 (4), found 3");
 }
 
+TEST(NodeBytes, ATableOfExpertIdsNeedsAllExpertsOnTheNode) {
+  const ModelToFit fit("deepseek-v4", {.layers = 3, .experts = 5, .sparse = true});
+  EXPECT_GT(TotalOf(fit.Sizer(""), 5), 0u);
+  const auto cut = fit.Sizer("").NodeOf(3);
+  ASSERT_FALSE(cut);
+  EXPECT_EQ(cut.error().code, Code::kUnsupported);
+  EXPECT_EQ(cut.error().message,
+            "tensor \"layers.0.ffn.gate.tid2eid\": expected a router that scores experts, found a "
+            "table that gives tokens fixed experts, some of which are not on this node");
+}
+
 TEST(NodeBytes, AreUnknownWithoutTensorSizes) {
   const MoeModel model = ModelForTest()
                              .Family("qwen3-moe")
