@@ -76,11 +76,6 @@ CalibratedTensors CalibratedTensors::Promised(CalibratedRecord record) {
   return out;
 }
 
-bool CalibratedTensors::Has(const std::string& name, const quant::Format* type) const {
-  const CalibratedRecord::Place place = record_.Find(name);
-  return place.tensor != nullptr && place.tensor->type == type;
-}
-
 Result<std::optional<GgufTensor>> CalibratedTensors::Choose(const GgufTensor& tensor,
                                                             const quant::Format* type) const {
   const CalibratedRecord::Place place = record_.Find(tensor.name);
@@ -93,6 +88,7 @@ Result<std::optional<GgufTensor>> CalibratedTensors::Choose(const GgufTensor& te
   if (tensor.bytes() != place.tensor->bytes)
     return Error{mismatch(),
                  Cat(where, ": expected ", tensor.bytes(), " bytes, found ", place.tensor->bytes)};
+  if (promised_) return std::optional<GgufTensor>();
   GgufTensor out = tensor;
   out.stored = type;
   out.sources.clear();
@@ -100,7 +96,6 @@ Result<std::optional<GgufTensor>> CalibratedTensors::Choose(const GgufTensor& te
   out.reader = nullptr;
   out.literal.clear();
   out.importance = nullptr;
-  if (promised_) return std::optional(std::move(out));
   const uint32_t parts = std::max<uint32_t>(tensor.expert_count, 1);
   const uint64_t each = place.tensor->bytes / parts;
   const uint32_t file = first_file_ + numbers_[place.layer->layer];

@@ -23,16 +23,14 @@ class CalibratedTensors {
   // numbered from `first_file` on.
   static Result<CalibratedTensors> Of(const CalibratedStore& store, const std::string& model,
                                       uint32_t first_file);
-  // What a record says was calibrated, without the bytes: the outputs have names, types and shapes,
-  // but nothing to make their bytes from. A verifier compares layouts with it.
+  // What a record says was calibrated, without the bytes: tensors are checked against it, and then
+  // made from the source. A verifier compares layouts with it.
   static CalibratedTensors Promised(CalibratedRecord record);
 
   const CalibratedRecord& record() const { return record_; }
   // They follow the model's files, and those of a refit, among the sources of a packing run.
   const std::vector<SourceFile>& files() const { return files_; }
 
-  // Whether the store has bytes for the tensor in this type.
-  bool Has(const std::string& name, const quant::Format* type) const;
   // `tensor` as it is made from the store. No value if that lacks it, and if `type` is not the
   // tensor's own: other types, those of an overlay, are made from the source. kMismatch if the
   // tensor has another type or size in the store; kCorrupt if a record promises that.
