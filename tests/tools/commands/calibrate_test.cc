@@ -255,7 +255,7 @@ TEST(Calibrate, RefusesActivationsThatAreNotFinite) {
   const ToolRun run =
       workspace.Moepack(std::string("quantize nan.gguf --recipe Q4_K_M -o out.gguf") + kText);
   EXPECT_EQ(run.status, 3) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("layer 1: activations of the model: expected finite values"));
+  EXPECT_THAT(run.err, HasSubstr("layer 1: experts: expected finite numbers"));
   // The layers before it are complete.
   EXPECT_TRUE(std::filesystem::exists(workspace / "out.gguf.calibrated/layer-000.bin"));
   EXPECT_FALSE(std::filesystem::exists(workspace / "out.gguf.calibrated/layer-001.bin"));
