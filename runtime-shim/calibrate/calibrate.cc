@@ -1,7 +1,6 @@
 #include "runtime-shim/calibrate/calibrate.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "libshard/base/files/temporary_directory.h"
@@ -282,7 +281,7 @@ class CalibrateRun final : public Calibrator {
   Status RunLayer(uint32_t layer, EncodedLayer& encoded, bool known) {
     watch().Stop();
     const LayerExpertTable& table = source_->table();
-    if (table.empty()) return RunDense(layer);
+    if (table.empty()) return RunDense();
     for (const WindowBatch& batch : windows_.batches) {
       SHARD_CHECK(CheckInterrupt());
       SHARD_CHECK(RunEncodedToExperts(batch));
@@ -291,7 +290,7 @@ class CalibrateRun final : public Calibrator {
       SHARD_CHECK(whole_->Read(batch.first, stream_));
       watch().UseEncoded(false);
       SHARD_CHECK(pass_[0].RunLayer(batch.windows, table, stream_));
-      SHARD_CHECK(KeepStream(layer, batch, *whole_));
+      SHARD_CHECK(whole_->Write(batch.first, stream_));
       Advance(batch.tokens);
     }
     ExpertLayer experts{model_, watch(), input_.types, options_, *source_, rows_, held_out_, layer};
@@ -308,23 +307,13 @@ class CalibrateRun final : public Calibrator {
       } else {
         for (size_t i = 0; i < stream_.size(); ++i) stream_[i] += spec_.ScaleOfExperts() * sums[i];
       }
-      SHARD_CHECK(KeepStream(layer, batch, *encoded_));
+      SHARD_CHECK(encoded_->Write(batch.first, stream_));
       Advance(batch.tokens);
     }
     return Ok();
   }
 
-  // Writes what a layer gives. Moments of values that are not finite would encode anything.
-  Status KeepStream(uint32_t layer, const WindowBatch& batch, RowStore& store) {
-    const auto bad = std::find_if_not(stream_.begin(), stream_.end(),
-                                      [](float value) { return std::isfinite(value); });
-    if (bad == stream_.end()) return store.Write(batch.first, stream_);
-    return Error{Code::kCorrupt, Cat(model_.weights().path, ": layer ", layer, ": activations of ",
-                                     &store == &*whole_ ? "the model" : "the encoded model",
-                                     ": expected finite values, found ", *bad)};
-  }
-
-  Status RunDense(uint32_t layer) {
+  Status RunDense() {
     for (const WindowBatch& batch : windows_.batches) {
       SHARD_CHECK(CheckInterrupt());
       for (RowStore* store : {&*encoded_, &*whole_}) {
@@ -332,7 +321,7 @@ class CalibrateRun final : public Calibrator {
         SHARD_CHECK(store->Read(batch.first, stream_));
         watch().UseEncoded(store == &*encoded_);
         SHARD_CHECK(pass_[0].RunLayer(batch.windows, {}, stream_));
-        SHARD_CHECK(KeepStream(layer, batch, *store));
+        SHARD_CHECK(store->Write(batch.first, stream_));
       }
       Advance(batch.tokens);
     }
