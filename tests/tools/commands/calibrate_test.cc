@@ -1,6 +1,8 @@
 // Encoding with error feedback: quantize --calibrate, build --calibrate and the store of both.
 #include <gmock/gmock.h>
 
+#include <map>
+
 #include "fixtures/generator.h"
 #include "tests/tools/run_moepack.h"
 
@@ -26,6 +28,27 @@ class Calibrated : public testing::Test {
     made.CopyInto(workspace_);
   }
   std::string Read(const std::string& name) const { return ReadFile(workspace_ / name); }
+
+  // Compares trunk and group 0, whose experts are the first half, with the whole file.
+  void ExpectSlicesOf(const std::string& name, const nlohmann::json& manifest) const {
+    const std::string whole = Read(name);
+    std::map<std::string, size_t> offsets;
+    const nlohmann::json list = workspace_.Json("list-tensors " + name + " --json");
+    for (const auto& tensor : list["tensors"]) offsets[tensor["name"]] = tensor["offset"];
+    size_t compared = 0;
+    for (const auto& bundle : manifest["bundles"]) {
+      const std::string file = bundle["file"];
+      if (file != "trunk/trunk.gguf" && file != "groups/000/experts.gguf") continue;
+      const std::string part = Read("out/" + file);
+      for (const auto& tensor : bundle["tensors"]) {
+        const size_t offset = tensor["offset"], bytes = tensor["bytes"];
+        EXPECT_TRUE(part.compare(offset, bytes, whole, offsets.at(tensor["name"]), bytes) == 0)
+            << file << " " << tensor["name"];
+        ++compared;
+      }
+    }
+    EXPECT_GT(compared, 30u);
+  }
 
   Workspace workspace_;
 };
@@ -61,7 +84,7 @@ TEST_F(Calibrated, SaysSoInItsKeys) {
 
 TEST_F(Calibrated, HasTheSameBytesForEveryNumberOfThreadsAndEveryMemory) {
   const std::string expected = Read("out.gguf");
-  for (const char* resources : {"--jobs 1", "--jobs 4", "--memory 16MB", "--memory 2GB --jobs 3"}) {
+  for (const char* resources : {"--jobs 1 --memory 16MB", "--jobs 4 --memory 2GB"}) {
     const ToolRun run = workspace_.Moepack(std::string(kQuantize) + kText + " " + resources +
                                            " --calibrated-store own --force -o out.gguf");
     ASSERT_EQ(run.status, 0) << run.err;
@@ -132,7 +155,7 @@ TEST_F(Calibrated, IsSlicedIntoTheBytesOfTheWholeFile) {
   const ToolRun run =
       workspace_.Moepack(build + "--calibrated-store out.gguf.calibrated --prove -o out");
   ASSERT_EQ(run.status, 0) << run.err << run.out;
-  EXPECT_THAT(run.err + run.out, HasSubstr("were encoded on texts (calibrated)"));
+  EXPECT_THAT(run.out, HasSubstr("--calibrated-store out.gguf.calibrated"));
   ASSERT_EQ(workspace_.Moepack("assemble out --group 0 -o node").status, 0);
   EXPECT_EQ(workspace_.Moepack("check out").status, 0);
   const std::string manifest = Read("out/distribution.json");
@@ -140,8 +163,10 @@ TEST_F(Calibrated, IsSlicedIntoTheBytesOfTheWholeFile) {
   EXPECT_THAT(manifest, HasSubstr("\"calibrated\": {"));
   EXPECT_THAT(Read("out/head/head.gguf"), HasSubstr("moepack.calibration.version"));
   EXPECT_THAT(Read("out/trunk/trunk.gguf").substr(0, 4096), Not(HasSubstr("moepack.calibration")));
+  ExpectSlicesOf("out.gguf", nlohmann::json::parse(manifest));
   const ToolRun verify = workspace_.Moepack("verify out --against fixtures/tiny-moe");
   EXPECT_EQ(verify.status, 0) << verify.err << verify.out;
+  EXPECT_THAT(verify.out, HasSubstr("were encoded on texts (calibrated): the source cannot prove"));
   const ToolRun again = workspace_.Moepack("quantize out --recipe Q4_0 -o other");
   EXPECT_EQ(again.status, 4);
   EXPECT_THAT(again.err, HasSubstr("found a calibrated one"));
@@ -206,7 +231,7 @@ TEST(Calibrate, RefusesWhatItCannotDo) {
       {std::string(kQuantize) + " --calibrate-tokens 1,2,3", 2, "expected at least 2 windows"},
       {std::string(kQuantize) + " --calibrate-tokens 1,2,4096", 2, "4096"},
       {std::string(kQuantize) + kText + " --held-out-text fixtures/texts/manual.md", 2,
-       "fixtures/texts/manual.md"},
+       "held-out session \"manual.md\": expected other text than for calibration"},
       {std::string(kQuantize) + kText + " --task 0/2", 2, "not divided among tasks yet"},
       {std::string(kQuantize) + kText + " --calibrated-store out.gguf", 2, "out.gguf"},
   };
