@@ -127,7 +127,10 @@ const DISTRIBUTIONS = {
       made: `build ${TINY} --groups 2 --quantize Q4_K --calibrate ` +
         '"$ROOT/fixtures/texts/manual.md" --calibrate-most-tokens 400 --calibrate-context 64 ' +
         '-o calibrated',
-      has: ['/calibrated', '/calibrated/layers/*/sha256'],
+      has: [
+        '/calibrated', '/calibrated/layers/*/sha256',
+        '/calibrated/calibration/*/sessions', '/calibrated/calibration/*/taken',
+      ],
     },
   },
   samples: {
