@@ -31,6 +31,7 @@ struct PartSelection {
 // commas. kInvalidArgument for anything else.
 Result<PartSelection> ParseParts(const std::vector<std::string>& texts, size_t groups);
 
+class CalibratedTensors;
 class RefitTensors;
 
 struct SliceOptions {
@@ -38,6 +39,9 @@ struct SliceOptions {
   // What groups hold in place of the source's tensors; null: nothing. Its files follow the model's
   // among the sources.
   const RefitTensors* refit = nullptr;
+  // What GGUF bundles hold in place of the tensors that are neither refitted nor of another type in
+  // an overlay; null: nothing. Its files follow those of the refit.
+  const CalibratedTensors* calibrated = nullptr;
   // Whether all parts include the remainder; a selection names it itself.
   bool keep_remainder = false;
   uint64_t max_part_size = 0;  // bytes; 0: one file per part. A tensor is never cut.

@@ -7,6 +7,7 @@
 #include "libshard/base/text/text.h"
 #include "libshard/format/gguf.h"
 #include "libshard/format/gguf_set.h"
+#include "libshard/pack/calibrated_tensors.h"
 #include "libshard/pack/encode_rows.h"
 #include "libshard/pack/refit_tensors.h"
 #include "libshard/pack/slice.h"
@@ -94,11 +95,24 @@ std::vector<Range> RangesOf(const std::vector<Range>& ranges, uint32_t expert_co
   return out;
 }
 
+// A whole tensor, made from the store of a calibration if that has it.
+Result<OutputTensor> WholeOf(const CalibratedTensors* calibrated, const GgufTensor& tensor) {
+  if (calibrated != nullptr) {
+    SHARD_TRY(const std::optional<GgufTensor> stored, calibrated->Choose(tensor, tensor.type));
+    if (stored) return EncodeTensor(*stored, tensor.type);
+  }
+  return EncodeTensor(tensor, tensor.type);
+}
+
 // Builds the parts of a GGUF distribution.
 class PartSlicer {
  public:
   PartSlicer(const GgufSlicing& input, const Plan& plan, const SliceOptions& options)
-      : input_(input), plan_(plan), limit_(options.max_part_size), refit_(options.refit) {}
+      : input_(input),
+        plan_(plan),
+        limit_(options.max_part_size),
+        refit_(options.refit),
+        calibrated_(options.calibrated) {}
 
   void AddHead(std::vector<OutputFile>& files) const {
     OutputFile head;
@@ -115,7 +129,7 @@ class PartSlicer {
     for (const GgufTensor& tensor : input_.model.tensors) {
       const bool router = tensor.part == Part::kRouter && tensor.expert_count > 0;
       if (trunk ? BelongsToExperts(tensor) : !router) continue;
-      SHARD_TRY(OutputTensor whole, EncodeTensor(tensor, tensor.type));
+      SHARD_TRY(OutputTensor whole, WholeOf(calibrated_, tensor));
       tensors.push_back(std::move(whole));
     }
     const std::string name(RoleName(role));
@@ -148,6 +162,10 @@ class PartSlicer {
       SHARD_TRY(const GgufTensor weighed, InGroup(tensor, *part.group));
       SHARD_TRY(std::optional<OutputTensor> made, refit_->Make(weighed, type, *part.group, ids));
       if (made) return *std::move(made);
+    }
+    if (calibrated_ != nullptr) {
+      SHARD_TRY(const std::optional<GgufTensor> stored, calibrated_->Choose(tensor, type));
+      if (stored) return EncodeExperts(*stored, type, ids);
     }
     return EncodeExperts(tensor, type, ids);
   }
@@ -191,6 +209,7 @@ class PartSlicer {
   const Plan& plan_;
   uint64_t limit_;
   const RefitTensors* refit_;
+  const CalibratedTensors* calibrated_;
 };
 
 }  // namespace
@@ -297,7 +316,7 @@ void SetSplitKeys(uint64_t number, uint64_t count, uint64_t tensors, GgufMetadat
 Result<std::vector<OutputFile>> WholeGguf(const GgufModel& model, const WholeGgufOptions& options) {
   std::vector<OutputTensor> tensors;
   for (const GgufTensor& tensor : model.tensors) {
-    SHARD_TRY(OutputTensor whole, EncodeTensor(tensor, tensor.type));
+    SHARD_TRY(OutputTensor whole, WholeOf(options.calibrated, tensor));
     tensors.push_back(std::move(whole));
   }
   std::vector<std::vector<OutputTensor>> lists = CutBySize(

@@ -42,6 +42,7 @@ struct WholeGgufOptions {
   std::string stem;
   uint64_t max_part_size = 0;  // bytes; 0: one file
   uint64_t alignment = kGgufDefaultAlignment;
+  const CalibratedTensors* calibrated = nullptr;  // as in SliceOptions
 };
 // The whole model as one file `<stem>.gguf`, or as a split set of tensor files of at most
 // `max_part_size` bytes. kUnsupported for a set of more than 65535 files.

@@ -96,6 +96,22 @@ Status ChooseTypes(const QuantizeOptions& options, TypedGguf& typed) {
   return Ok();
 }
 
+namespace {
+
+// A calibrated source names its calibration (libshard/calibrate), which is not that of tensors with
+// other types.
+void DropCalibrationOfSource(GgufModel& model) {
+  const bool kept = std::all_of(model.tensors.begin(), model.tensors.end(),
+                                [](const auto& tensor) { return tensor.type == tensor.stored; });
+  if (kept) return;
+  std::vector<std::string> keys;
+  for (const GgufEntry& entry : model.metadata.entries())
+    if (entry.key.starts_with("moepack.calibration.")) keys.push_back(entry.key);
+  for (const std::string& key : keys) model.metadata.Remove(key);
+}
+
+}  // namespace
+
 Result<TypedGguf> PrepareGguf(const MoeModel& model, const QuantizeOptions& options) {
   TypedGguf out;
   SHARD_TRY(out.model, ToGguf(model, options.convert));
@@ -105,6 +121,7 @@ Result<TypedGguf> PrepareGguf(const MoeModel& model, const QuantizeOptions& opti
   }
   SHARD_CHECK(ChooseTypes(options, out));
   SHARD_CHECK(CheckMeasured(model, out));
+  DropCalibrationOfSource(out.model);
   return out;
 }
 

@@ -16,101 +16,10 @@
 namespace moepack {
 namespace {
 
-constexpr size_t kVersionDigits = 16, kSha256Digits = 64;
-// The limits are far above what a refit writes; they keep a hostile record from taking memory.
-constexpr size_t kMaxText = 256;          // of a name, bucket, step or parameter
-constexpr size_t kMaxEntries = 1u << 16;  // steps, parameters, texts
-
-template <size_t kDigits>
-Result<std::string> ReadHex(const JsonFields& fields, const char* name) {
-  SHARD_TRY(std::string text, fields.String(name));
-  if (IsHex(text, kDigits)) return text;
-  return fields.Wrong(name, Cat(kDigits, " hexadecimal digits").c_str());
-}
-
-Status CheckShort(const std::string& where, std::string_view text) {
-  if (text.size() <= kMaxText) return Ok();
-  return Error{Code::kCorrupt,
-               Cat(where, ": expected at most ", kMaxText, " bytes, found ", text.size())};
-}
-
-Result<std::string> ReadShort(const JsonFields& fields, const char* key) {
-  SHARD_TRY(std::string text, fields.String(key));
-  SHARD_CHECK(CheckShort(Cat(fields.where(), ": ", key), text));
-  return text;
-}
-
-Result<const Json*> ReadEntries(const JsonFields& fields, const char* key, bool array) {
-  SHARD_TRY(const Json* entries, array ? fields.Array(key) : fields.Object(key));
-  if (entries->size() <= kMaxEntries) return entries;
-  return Error{Code::kCorrupt, Cat(fields.where(), ": ", key, ": expected at most ", kMaxEntries,
-                                   " entries, found ", entries->size())};
-}
-
-Result<std::vector<std::string>> ReadNames(const JsonFields& fields, const char* name) {
-  SHARD_TRY(const Json* list, ReadEntries(fields, name, true));
-  std::vector<std::string> names;
-  for (const Json& entry : *list) {
-    if (!entry.is_string()) return fields.Wrong(name, "a list of names");
-    names.push_back(entry.get<std::string>());
-    SHARD_CHECK(CheckShort(Cat(fields.where(), ": ", name), names.back()));
-  }
-  return names;
-}
-
-using Parameters = std::map<std::string, std::string>;
-
-Result<Parameters> ReadParameters(const JsonFields& fields, const char* name) {
-  SHARD_TRY(const Json* values, ReadEntries(fields, name, false));
-  const JsonFields inner(*values, Cat(fields.where(), ": ", name));
-  Parameters parameters;
-  for (const auto& [key, value] : values->items()) {
-    SHARD_CHECK(CheckShort(inner.where(), key));
-    SHARD_TRY(parameters[key], ReadShort(inner, key.c_str()));
-  }
-  return parameters;
-}
-
-Json ParametersToJson(const Parameters& parameters) {
-  Json out = Json::object();
-  for (const auto& [key, value] : parameters) out[key] = value;
-  return out;
-}
+constexpr size_t kVersionDigits = 16;
 
 template <auto kMember>
 constexpr auto Whole = As<kMember, &JsonFields::Unsigned>;
-
-constexpr Field<TakenText> kTakenFields[] = {
-    {"tokens", Whole<&TakenText::tokens>},
-    {"sessions", Whole<&TakenText::sessions>},
-    {"of_sessions", Whole<&TakenText::of_sessions>},
-};
-
-constexpr Field<CalibrationText> kTextFields[] = {
-    {"name", As<&CalibrationText::name, ReadShort>},
-    {"bucket", As<&CalibrationText::bucket, ReadShort>},
-    {"sha256", As<&CalibrationText::sha256, ReadHex<kSha256Digits>>},
-    {"tokens", Whole<&CalibrationText::tokens>},
-    {"sessions", As<&CalibrationText::sessions, DigestsField, FormatDigests>, Presence::kOptional},
-    {"taken", AsRecord<&CalibrationText::taken, kTakenFields>, Presence::kOptional},
-};
-
-Json TextsToJson(const std::vector<CalibrationText>& texts) {
-  Json out = Json::array();
-  for (const CalibrationText& text : texts) out.push_back(ToJson(kTextFields, text));
-  return out;
-}
-
-Result<std::vector<CalibrationText>> ReadTexts(const JsonFields& fields, const char* name) {
-  SHARD_TRY(const Json* list, ReadEntries(fields, name, true));
-  std::vector<CalibrationText> texts;
-  for (const Json& entry : *list) {
-    const std::string where = Cat(fields.where(), ": ", name, " ", texts.size());
-    SHARD_TRY(CalibrationText text, ReadRecord(kTextFields, where, entry));
-    texts.push_back(std::move(text));
-  }
-  return texts;
-}
 
 Result<double> ReadError(const JsonFields& fields, const char* name) {
   SHARD_TRY(const double error, fields.Number(name));
@@ -158,8 +67,8 @@ constexpr Field<RefitOutcome> kOutcomeFields[] = {
 // Of an accepted one only.
 constexpr Field<RefitOutcome> kAcceptedFields[] = {
     {"experts", As<&RefitOutcome::expert_ids, ReadAcceptedIds, FormatIds>},
-    {"arrays", As<&RefitOutcome::arrays, ReadNames>},
-    {"sha256", As<&RefitOutcome::sha256, ReadHex<kSha256Digits>>},
+    {"arrays", As<&RefitOutcome::arrays, ReadShortTexts>},
+    {"sha256", As<&RefitOutcome::sha256, ReadSha256>},
 };
 
 Json OutcomesToJson(const std::vector<RefitOutcome>& outcomes) {
@@ -205,30 +114,15 @@ Result<std::vector<RefitOutcome>> ReadOutcomes(const JsonFields& fields, const c
 
 // After the format and its version.
 constexpr Field<RefitRecord> kRefitFields[] = {
-    {"model", As<&RefitRecord::model, ReadHex<kVersionDigits>>},
-    {"plan", As<&RefitRecord::plan, ReadHex<kSha256Digits>>},
-    {"steps", As<&RefitRecord::steps, ReadNames>},
-    {"parameters", As<&RefitRecord::parameters, ReadParameters, ParametersToJson>},
-    {"calibration", As<&RefitRecord::calibration, ReadTexts, TextsToJson>},
+    {"model", As<&RefitRecord::model, ReadVersionDigits>},
+    {"plan", As<&RefitRecord::plan, ReadSha256>},
+    {"steps", As<&RefitRecord::steps, ReadShortTexts>},
+    {"parameters", As<&RefitRecord::parameters, ReadTextParameters, TextParametersToJson>},
+    {"calibration", As<&RefitRecord::calibration, ReadCalibrationTexts, CalibrationTextsToJson>},
     {"layers", As<&RefitRecord::outcomes, ReadOutcomes, OutcomesToJson>},
 };
 
-bool NotesSessions(const std::vector<CalibrationText>& texts) {
-  return std::any_of(texts.begin(), texts.end(),
-                     [](const CalibrationText& text) { return !text.sessions.empty(); });
-}
-
 }  // namespace
-
-bool SameTexts(const std::vector<CalibrationText>& recorded,
-               const std::vector<CalibrationText>& found) {
-  if (NotesSessions(recorded)) return recorded == found;
-  return std::equal(recorded.begin(), recorded.end(), found.begin(), found.end(),
-                    [](const CalibrationText& a, const CalibrationText& b) {
-                      return a.name == b.name && a.bucket == b.bucket && a.sha256 == b.sha256 &&
-                             a.tokens == b.tokens && !b.taken;
-                    });
-}
 
 const RefitOutcome* RefitRecord::Find(uint32_t layer, uint32_t group) const {
   const auto before = [](const RefitOutcome& outcome, std::pair<uint32_t, uint32_t> key) {

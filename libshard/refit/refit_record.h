@@ -10,35 +10,12 @@
 #include "libshard/base/result.h"
 #include "libshard/base/text/expert_ids.h"
 #include "libshard/base/text/json.h"
+#include "libshard/refit/calibration_text.h"
 
 namespace moepack {
 
 inline constexpr const char* kRefitFormat = "moepack-refit";
 inline constexpr unsigned kRefitMajor = 1;
-
-// A part of a text.
-struct TakenText {
-  uint64_t tokens = 0, sessions = 0, of_sessions = 0;
-  bool operator==(const TakenText&) const = default;
-};
-
-// A file of calibration text, as it was read.
-struct CalibrationText {
-  std::string name;    // of the file, without directories
-  std::string bucket;  // "" if none was named
-  std::string sha256;  // 64 hexadecimal digits
-  uint64_t tokens = 0;
-  // SessionDigest of the sessions that were taken, in their order; empty in records of versions
-  // that did not note it, and if none was taken.
-  std::vector<std::string> sessions = {};
-  // Tokens and sessions of the text that were taken, if not all of them were (--most-tokens).
-  std::optional<TakenText> taken = {};
-  bool operator==(const CalibrationText&) const = default;
-};
-// Whether a record's texts are these. Records of versions that did not note the sessions agree with
-// all that have the same tokens, unless only some were taken: those versions took others.
-bool SameTexts(const std::vector<CalibrationText>& recorded,
-               const std::vector<CalibrationText>& found);
 
 // The outcome for one group in one layer.
 struct RefitOutcome {

@@ -213,6 +213,9 @@ Json OtherSections(const Manifest& manifest) {
   Json out = manifest.original ? *manifest.original : Json::object();
   const Json head = HeadToJson(manifest);
   for (const auto& [key, value] : head.items()) out[key] = value;
+  // What every layer got is covered by the tensors.
+  for (const char* key : {"format", "format_version", "model", "types", "layer_count", "layers"})
+    if (out.contains("calibrated")) out["calibrated"].erase(key);
   for (const char* section : {"format", "format_version", "model", "versions", "partition",
                               "overlays", "routing", "refit", "bundles", "assets", "tool"}) {
     out.erase(section);

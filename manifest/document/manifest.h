@@ -14,6 +14,7 @@
 #include "libshard/base/result.h"
 #include "libshard/base/text/expert_ids.h"
 #include "libshard/base/text/json.h"
+#include "libshard/calibrate/calibrated_record.h"
 #include "libshard/model/model.h"
 #include "libshard/pack/slice.h"
 #include "libshard/plan/plan.h"
@@ -87,6 +88,8 @@ struct ManifestHead {
   bool without_assets = false;
   // How the derived tensors of the groups were made; null: the bundles have the source's values.
   std::shared_ptr<const RefitRecord> refit;
+  // How tensors were encoded with error feedback; null: none was.
+  std::shared_ptr<const CalibratedRecord> calibrated;
   std::vector<AssetRecord> assets;
   std::string tool_version;
   RecipeRecord recipe;

@@ -11,7 +11,13 @@
 namespace moepack::manifest {
 namespace {
 
-constexpr unsigned kRefitMinor = 2;  // of the format, since distributions can be refitted
+// Of the format, since distributions can be refitted and calibrated.
+constexpr unsigned kRefitMinor = 2, kCalibratedMinor = 3;
+
+unsigned MinorOf(const Manifest& manifest) {
+  if (manifest.calibrated) return kCalibratedMinor;
+  return manifest.refit ? kRefitMinor : FormatMinorOf(manifest.plan);
+}
 
 Result<std::string> ReadReplica(const JsonFields& fields, const char* name) {
   SHARD_TRY(std::string replica, fields.String(name));
@@ -128,8 +134,7 @@ Json RoutingToJson(const Manifest& manifest) {
 
 Json HeadToJson(const Manifest& manifest) {
   Json out = {{"format", kFormatName}};
-  const unsigned minor = manifest.refit ? kRefitMinor : FormatMinorOf(manifest.plan);
-  out["format_version"] = std::to_string(kFormatMajor) + "." + std::to_string(minor);
+  out["format_version"] = std::to_string(kFormatMajor) + "." + std::to_string(MinorOf(manifest));
   out["model"] = ModelToJson(manifest.model);
   out["versions"] = VersionsToJson(manifest.versions);
   out["partition"] = PartitionToJson(manifest.plan);
@@ -137,6 +142,7 @@ Json HeadToJson(const Manifest& manifest) {
   out["routing"] = RoutingToJson(manifest);
   if (!manifest.plan.stages.empty()) out["stages"] = StagesToJson(manifest.plan);
   if (manifest.refit) out["refit"] = RefitToJson(*manifest.refit);
+  if (manifest.calibrated) out["calibrated"] = CalibratedToJson(*manifest.calibrated);
   const Json& unknown = UnknownOf(manifest);
   for (const char* section : {"stages", "calibration"}) {
     if (unknown.contains(section)) out[section] = unknown[section];
@@ -168,6 +174,11 @@ Status ReadHead(const JsonFields& fields, const Json& document, Manifest& manife
     SHARD_TRY(const Json* refit, fields.Object("refit"));
     SHARD_TRY(RefitRecord record, RefitFromJson(Cat(where, ": refit"), *refit));
     manifest.refit = std::make_shared<const RefitRecord>(std::move(record));
+  }
+  if (fields.Has("calibrated")) {
+    SHARD_TRY(const Json* calibrated, fields.Object("calibrated"));
+    SHARD_TRY(CalibratedRecord record, CalibratedFromJson(Cat(where, ": calibrated"), *calibrated));
+    manifest.calibrated = std::make_shared<const CalibratedRecord>(std::move(record));
   }
   SHARD_CHECK(CheckTopK(rules, manifest.model));
   SHARD_CHECK(ReadOptionalSections(fields, manifest));

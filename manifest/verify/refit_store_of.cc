@@ -17,4 +17,17 @@ Result<RefitStore> OpenStoreOf(const Manifest& manifest, const std::string& wher
                "--refit-store names the store that the distribution was made with"};
 }
 
+Result<CalibratedStore> OpenCalibratedStoreOf(const Manifest& manifest, const std::string& where,
+                                              const std::string& directory) {
+  if (!manifest.calibrated)
+    return Error{Code::kInvalidArgument,
+                 Cat(where, ": expected a calibrated distribution, found none"),
+                 "leave out --redo and --calibrated-store"};
+  SHARD_TRY(CalibratedStore store, CalibratedStore::Open(directory));
+  if (store.record() == *manifest.calibrated) return store;
+  return Error{Code::kMismatch,
+               Cat(Shown(directory), ": record: expected that of ", where, ", found another"),
+               "--calibrated-store names the store that the distribution was made with"};
+}
+
 }  // namespace moepack::manifest

@@ -1,9 +1,10 @@
-// The refit store that a distribution was made with.
+// The stores that a distribution was made with.
 #pragma once
 
 #include <string>
 
 #include "libshard/base/result.h"
+#include "libshard/calibrate/calibrated_store.h"
 #include "libshard/refit/refit_store.h"
 #include "manifest/document/manifest.h"
 
@@ -14,5 +15,8 @@ namespace moepack::manifest {
 // refit, kNotFound if there is no store, kMismatch for another one.
 Result<RefitStore> OpenStoreOf(const Manifest& manifest, const std::string& where,
                                const std::string& directory);
+// The same for the store of its calibration.
+Result<CalibratedStore> OpenCalibratedStoreOf(const Manifest& manifest, const std::string& where,
+                                              const std::string& directory);
 
 }  // namespace moepack::manifest

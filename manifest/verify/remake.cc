@@ -10,6 +10,7 @@
 #include "libshard/format/gguf.h"
 #include "libshard/format/gguf_set.h"
 #include "libshard/format/safetensors.h"
+#include "libshard/pack/calibrated_tensors.h"
 #include "libshard/pack/slice.h"
 #include "libshard/recipe/imatrix.h"
 #include "libshard/recipe/recipe_text.h"
@@ -229,7 +230,8 @@ Result<std::vector<QuantizeOptions>> StepsOf(const Manifest& manifest,
 }
 
 Result<WritePlan> Remake(const Manifest& manifest, const MoeModel& model,
-                         const std::vector<QuantizeOptions>& steps, const RefitTensors* refit) {
+                         const std::vector<QuantizeOptions>& steps, const RefitTensors* refit,
+                         const CalibratedTensors* calibrated) {
   WriteOptions write;
   write.model_id = manifest.model.id;
   write.slice.keep_remainder = HasRemainder(manifest);
@@ -244,6 +246,12 @@ Result<WritePlan> Remake(const Manifest& manifest, const MoeModel& model,
     refit = &*promised;
   }
   write.slice.refit = refit;
+  std::optional<CalibratedTensors> promised_tensors;
+  if (calibrated == nullptr && manifest.calibrated) {
+    promised_tensors = CalibratedTensors::Promised(*manifest.calibrated);
+    calibrated = &*promised_tensors;
+  }
+  write.slice.calibrated = calibrated;
   SHARD_TRY(WritePlan made, PlanDistribution(model, plan, write));
   SHARD_CHECK(DivideAll(manifest, write.gguf ? write.gguf->alignment : 0, made.files));
   // Quantizing twice is not quantizing once, so every step is made again in its order.

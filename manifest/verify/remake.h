@@ -8,6 +8,7 @@
 #include "libshard/base/result.h"
 #include "libshard/format/gguf.h"
 #include "libshard/model/model.h"
+#include "libshard/pack/calibrated_tensors.h"
 #include "libshard/pack/refit_tensors.h"
 #include "manifest/verify/verify.h"
 #include "manifest/write/bundle.h"
@@ -30,10 +31,12 @@ Result<std::vector<QuantizeOptions>> StepsOf(const Manifest& manifest,
 
 // Returns every file of the plan with its header and how the bytes of its tensors are made, and the
 // assets. Parts are divided into files as in the manifest. `refit`, if not null, makes the derived
-// tensors; without it these have no bytes. REQUIRES: the layers of the plan have no more experts
+// tensors, and `calibrated` those that the manifest says were calibrated; without these they have
+// the source's bytes, which are not compared. REQUIRES: the layers of the plan have no more experts
 // than those of the model.
 Result<WritePlan> Remake(const Manifest& manifest, const MoeModel& model,
                          const std::vector<QuantizeOptions>& steps,
-                         const RefitTensors* refit = nullptr);
+                         const RefitTensors* refit = nullptr,
+                         const CalibratedTensors* calibrated = nullptr);
 
 }  // namespace moepack::manifest

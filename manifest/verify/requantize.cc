@@ -61,6 +61,13 @@ Status CheckWhole(const std::string& distribution, const Manifest& manifest,
                      "their source's bytes"),
                  BuildHint(distribution, manifest, options.gguf->recipe)};
   }
+  if (manifest.calibrated) {
+    return Error{Code::kUnsupported,
+                 Cat(distribution,
+                     ": expected a distribution without a calibration, which other types lose, "
+                     "found a calibrated one"),
+                 "build one from the checkpoint with these types"};
+  }
   if (manifest.complete) return Ok();
   return Error{Code::kUnsupported,
                Cat(distribution, ": expected a whole distribution, found one that lacks parts")};

@@ -51,6 +51,8 @@ struct VerifyOptions {
   // With `against`: the refit store that derived tensors are made again from, so that their bytes
   // are compared too. "": they are not compared.
   std::string refit_store;
+  // The same for tensors that were encoded with error feedback.
+  std::string calibrated_store;
   std::string digest;            // SHA-256 that distribution.json must have; "" for any
   std::vector<uint32_t> groups;  // only these; the others may be missing. Empty: all
   // Only this version of the overlay; the others may be missing. "": the current one with `groups`,

@@ -36,6 +36,7 @@ class AgainstSource {
     RuleFindings facts("source-model", report_.findings);
     SHARD_CHECK(CheckSourceModel(manifest_, model, options_.jobs, facts));
     SHARD_CHECK(OpenRefit(model));
+    SHARD_CHECK(OpenCalibrated(model));
     SHARD_TRY(const std::optional<WritePlan> expected, MakeAgain(model, facts));
     // Records are only compared if the source files match: with another source every tensor would
     // be a finding.
@@ -64,12 +65,28 @@ class AgainstSource {
     return Ok();
   }
 
+  Status OpenCalibrated(const MoeModel& model) {
+    if (options_.calibrated_store.empty()) return Ok();
+    SHARD_TRY(
+        const CalibratedStore store,
+        OpenCalibratedStoreOf(manifest_, tree_.NameOf(kManifestFile), options_.calibrated_store));
+    const size_t before = model.checkpoint().files().size() + (refit_ ? refit_->files().size() : 0);
+    SHARD_TRY(calibrated_,
+              CalibratedTensors::Of(store, model.Version(""), static_cast<uint32_t>(before)));
+    return Ok();
+  }
+
   // Safetensors bundles have been compared with the source byte by byte.
   Status CheckMade(const MoeModel& model, const std::vector<OutputFile>& files) {
     if (!manifest_.is_gguf() && !refit_) return Ok();
     MadeAgain again{files, model.checkpoint().files(), manifest_.is_gguf(), refit_.has_value()};
+    again.calibrated = manifest_.calibrated.get();
+    again.of_calibration = calibrated_.has_value();
     if (refit_)
       again.sources.insert(again.sources.end(), refit_->files().begin(), refit_->files().end());
+    if (calibrated_)
+      again.sources.insert(again.sources.end(), calibrated_->files().begin(),
+                           calibrated_->files().end());
     return CheckMadeBytes(files_, again, options_, report_);
   }
 
@@ -79,7 +96,8 @@ class AgainstSource {
     if (!SameLayers(manifest_, model)) return none;
     SHARD_TRY(const std::optional<std::vector<QuantizeOptions>> steps, Steps(findings));
     if (!steps) return none;
-    Result<WritePlan> made = Remake(manifest_, model, *steps, refit_ ? &*refit_ : nullptr);
+    Result<WritePlan> made = Remake(manifest_, model, *steps, refit_ ? &*refit_ : nullptr,
+                                    calibrated_ ? &*calibrated_ : nullptr);
     if (made) {
       CheckPlanLayers(*made, findings);
       return std::optional(std::move(made).value());
@@ -137,7 +155,8 @@ class AgainstSource {
   std::vector<CheckedFile>& files_;
   VerifyOptions options_;
   VerifyReport& report_;
-  std::optional<RefitTensors> refit_;  // of a store
+  std::optional<RefitTensors> refit_;            // of a store
+  std::optional<CalibratedTensors> calibrated_;  // of a store
 };
 
 }  // namespace

@@ -163,6 +163,7 @@ std::vector<std::string> OwnStatements(const Manifest& manifest) {
       add(key != "measured", Cat("quality.", Shown(key)));
   }
   add(manifest.refit != nullptr, "refit: method, texts and errors");
+  add(manifest.calibrated != nullptr, "calibrated: method, texts and errors");
   add(true, Cat("tool.name ", ToolName(manifest)));
   AddStatements<ManifestHead>(ToolFields(), "tool.", manifest, fields);
   add(Kept(manifest, "tool", "parents") != nullptr, "tool.parents[].manifest_sha256");

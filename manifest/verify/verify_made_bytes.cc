@@ -21,7 +21,8 @@ class MadeComparison {
         refit_(kRefitBytesRule, report.findings) {}
 
   bool Compares(const OutputTensor& tensor) const {
-    return tensor.derived.empty() ? again_.of_source : again_.of_refit;
+    if (!tensor.derived.empty()) return again_.of_refit;
+    return IsCalibrated(tensor) ? again_.of_calibration : again_.of_source;
   }
 
   // Names the tensors that differ. If all were compared and none does, the difference is in the
@@ -30,6 +31,7 @@ class MadeComparison {
     bool all = expected.tensors.size() == bundle.tensors.size();
     for (size_t i = 0; i < std::min(expected.tensors.size(), bundle.tensors.size()); ++i) {
       const OutputTensor& tensor = expected.tensors[i];
+      CountCalibrated(tensor);
       const bool same = Compares(tensor) && CompareTensor(bundle, i, tensor, digests);
       all = all && same;
     }
@@ -39,6 +41,14 @@ class MadeComparison {
                   bundle.file);
   }
 
+  void NoteCalibrated() {
+    if (calibrated_ == 0) return;
+    source_.Note(Cat(Plural(calibrated_, "tensor"), ", ", FormatCount(calibrated_bytes_),
+                     " bytes, were encoded on texts (calibrated): ",
+                     again_.of_calibration ? "compared with the store of the calibration"
+                                           : "the source cannot prove them"));
+  }
+
   void NoteRefit() {
     if (again_.of_refit)
       refit_.Note(Cat(Plural(refitted_, "tensor"), ", ", FormatCount(refitted_bytes_),
@@ -46,6 +56,19 @@ class MadeComparison {
   }
 
  private:
+  // An overlay of another type than the calibrated tensors is made from the source.
+  bool IsCalibrated(const OutputTensor& tensor) const {
+    if (again_.calibrated == nullptr || !tensor.derived.empty()) return false;
+    const CalibratedRecord::Place place = again_.calibrated->Find(tensor.entry.name);
+    return place.tensor != nullptr && place.tensor->type == tensor.entry.format;
+  }
+
+  void CountCalibrated(const OutputTensor& tensor) {
+    if (!IsCalibrated(tensor)) return;
+    ++calibrated_;
+    calibrated_bytes_ += tensor.entry.bytes;
+  }
+
   bool CompareTensor(const BundleRecord& bundle, size_t number, const OutputTensor& tensor,
                      const FileDigests& digests) {
     const TensorRecord& found = bundle.tensors[number];
@@ -68,6 +91,7 @@ class MadeComparison {
   VerifyReport& report_;
   RuleFindings source_, refit_;
   uint64_t refitted_ = 0, refitted_bytes_ = 0;
+  uint64_t calibrated_ = 0, calibrated_bytes_ = 0;
 };
 
 }  // namespace
@@ -93,6 +117,7 @@ Status CheckMadeBytes(const std::vector<CheckedFile>& files, const MadeAgain& ag
   SHARD_TRY(const std::vector<FileDigests> digests, DigestOutputs(again.sources, listed, pack));
   for (size_t i = 0; i < listed.size(); ++i)
     comparison.Compare(*bundles.at(listed[i].path), listed[i], digests[i]);
+  comparison.NoteCalibrated();
   comparison.NoteRefit();
   return Ok();
 }

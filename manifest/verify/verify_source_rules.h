@@ -51,6 +51,9 @@ struct MadeAgain {
   std::vector<SourceFile> sources;  // of the rows that `files` are made from
   bool of_source = false;           // tensors that are made from the source alone
   bool of_refit = false;            // derived ones
+  // Names the tensors that a calibration encoded; null: none.
+  const CalibratedRecord* calibrated = nullptr;
+  bool of_calibration = false;  // these
 };
 Status CheckMadeBytes(const std::vector<CheckedFile>& files, const MadeAgain& again,
                       const VerifyOptions& options, VerifyReport& report);

@@ -43,6 +43,21 @@ Status CheckSameRecipe(const std::string& out, const Manifest& existing, const M
                "parts can only be added to a distribution of the same format and recipe"};
 }
 
+Status CheckSameCalibrated(const std::string& out, const Manifest& existing,
+                           const Manifest& fresh) {
+  const auto text = [](const Manifest& manifest) {
+    return manifest.calibrated ? WriteJson(CalibratedToJson(*manifest.calibrated)) : "";
+  };
+  if (text(existing) == text(fresh)) return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat(out, ": calibration of the distribution there: expected ",
+                   fresh.calibrated ? "that of this run" : "none", ", found ",
+                   !existing.calibrated ? "none"
+                   : fresh.calibrated   ? "another"
+                                        : "one"),
+               "parts can only be added to a distribution of the same calibration"};
+}
+
 // Returns the distribution at `out` to which a selection of parts is added; no value when `out`
 // is free.
 Result<std::optional<Manifest>> FindExisting(const std::string& out, const Manifest& fresh,
@@ -58,6 +73,7 @@ Result<std::optional<Manifest>> FindExisting(const std::string& out, const Manif
   const Versions& b = fresh.versions;
   if (a == b) {
     SHARD_CHECK(CheckSameRecipe(out, existing, fresh));
+    SHARD_CHECK(CheckSameCalibrated(out, existing, fresh));
     return std::optional(std::move(existing));
   }
   return Error{

@@ -7,6 +7,7 @@
 
 #include "libshard/base/text/text.h"
 #include "libshard/convert/model_card.h"
+#include "libshard/pack/calibrated_tensors.h"
 #include "libshard/pack/refit_tensors.h"
 #include "libshard/pack/slice_gguf.h"
 #include "manifest/document/describe_model.h"
@@ -22,7 +23,11 @@ Status PlanGguf(const MoeModel& model, const Plan& plan, const WriteOptions& opt
                 WritePlan& out) {
   QuantizeOptions quantize = *options.gguf;
   quantize.model_id = options.model_id;
-  SHARD_TRY(const TypedGguf typed, PrepareGguf(model, quantize));
+  SHARD_TRY(TypedGguf typed, PrepareGguf(model, quantize));
+  if (const CalibratedTensors* calibrated = options.slice.calibrated) {
+    SHARD_CHECK(calibrated->CheckAllIn(typed.model));
+    SetCalibrationKeys(calibrated->record(), typed.model.metadata);
+  }
   out.notes = GgufNotes(typed);
   out.warnings = typed.model.faults;
   if (options.list_types) out.types = ListTypes(typed);
@@ -69,6 +74,8 @@ Result<Manifest> DescribeRun(const MoeModel& model, const WritePlan& files,
     fresh.refit = std::make_shared<const RefitRecord>(refit->record());
     fresh.versions.refit = RefitVersion(*fresh.refit);
   }
+  if (const CalibratedTensors* calibrated = options.slice.calibrated)
+    fresh.calibrated = std::make_shared<const CalibratedRecord>(calibrated->record());
   SHARD_TRY(fresh.model.license, LicenseOf(model));
   fresh.command = options.command;
   fresh.recipe = files.recipe;
@@ -124,6 +131,9 @@ Result<Draft> DraftDistribution(MoeModel model, const Plan& plan, const std::str
   SHARD_TRY(draft.manifest, DescribeRun(*held, draft.files, options));
   if (const RefitTensors* refit = options.slice.refit)
     draft.sources.insert(draft.sources.end(), refit->files().begin(), refit->files().end());
+  if (const CalibratedTensors* calibrated = options.slice.calibrated)
+    draft.sources.insert(draft.sources.end(), calibrated->files().begin(),
+                         calibrated->files().end());
   draft.assets_from = held->checkpoint().tree();
   draft.source_has_assets = !draft.files.assets.empty();
   if (!options.slice.parts.WantsAssets()) {

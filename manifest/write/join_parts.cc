@@ -29,7 +29,7 @@ Json Agreement(const Manifest& manifest) {
   }
   Json out = Json::object();
   for (const char* section : {"model", "partition", "overlays", "versions", "routing", "stages",
-                              "calibration", "quality"}) {
+                              "calibrated", "calibration", "quality"}) {
     if (head.contains(section)) out[section] = std::move(head[section]);
   }
   out["format of the bundles"] = manifest.is_gguf() ? "gguf" : "safetensors";

@@ -122,6 +122,16 @@ const DISTRIBUTIONS = {
         '/refit/calibration/*/sessions', '/refit/calibration/*/taken',
       ],
     },
+    calibrated: {
+      file: 'calibrated/distribution.json',
+      made: `build ${TINY} --groups 2 --quantize Q4_K --calibrate ` +
+        '"$ROOT/fixtures/texts/manual.md" --calibrate-most-tokens 400 --calibrate-context 64 ' +
+        '-o calibrated',
+      has: [
+        '/calibrated', '/calibrated/layers/*/sha256',
+        '/calibrated/calibration/*/sessions', '/calibrated/calibration/*/taken',
+      ],
+    },
   },
   samples: {
     '/stages': sample('split', [{layers: '0-1'}], {}),

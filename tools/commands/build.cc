@@ -52,6 +52,7 @@ Result<std::optional<manifest::VerifyReport>> Verify(const Arguments& arguments,
       options.pre = quantize.convert.pre;
     }
     options.refit_store = job.refit_store;
+    options.calibrated_store = job.calibrated_store;
   }
   SHARD_TRY(manifest::VerifyReport report, VerifyWithProgress(job.out, options));
   return std::optional(std::move(report));
@@ -66,6 +67,7 @@ std::string ProofCommand(const SourceArguments& source, const WriteJob& job) {
   line.AddPath("--family", source.model.family_file);
   line.AddPath("--config", source.model.config_file);
   line.AddPath("--refit-store", job.refit_store);
+  line.AddPath("--calibrated-store", job.calibrated_store);
   if (!job.write.gguf) return line.Text();
   line.AddPath("--imatrix", job.write.gguf->imatrix_file);
   line.Add("--pre", job.write.gguf->convert.pre);
@@ -220,6 +222,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
     // An overlay that was merged before the refit is merged again with its store.
     if (!options[i]->check_lname("merge-overlay")) options[i]->needs(refit);
   }
+  AddCalibrate(app, "calibrate-", arguments->calibrate);
   StartSection(app, "Checks");
   CLI::Option* prove = app.add_flag(
       "--prove", arguments->prove,

@@ -21,6 +21,7 @@
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
+#include "tools/commands/calibrate_run.h"
 #include "tools/commands/pack_files.h"
 #include "tools/commands/quantize_run.h"
 #include "tools/commands/task_run.h"
@@ -57,6 +58,9 @@ struct Outcome {
   PackResult pack;
   double seconds = 0;
   FetchReport fetch;  // with --dry-run
+  // Of a calibration: what it would need, with --dry-run, or what it made.
+  std::optional<CalibrateNeeds> needs = std::nullopt;
+  std::shared_ptr<const CalibratedTensors> calibrated = nullptr;
 };
 
 void CountShares(const GgufModel& model, Outcome& outcome) {
@@ -103,8 +107,10 @@ std::string ReportText(const Outcome& outcome) {
     text += Cat(" in ", FormatElapsed(outcome.seconds), " (",
                 FormatRate(outcome.pack.read_bytes, outcome.seconds), " read)");
   }
-  return text +
-         Cat("; ", FixedPoint(outcome.all.bits()), " bits per weight\n", FetchText(outcome.fetch));
+  if (outcome.calibrated) text += Cat("; ", CalibratedSummary(outcome.calibrated->record()));
+  text += Cat("; ", FixedPoint(outcome.all.bits()), " bits per weight\n");
+  if (outcome.needs) text += CalibrateNeedsText(*outcome.needs);
+  return text + FetchText(outcome.fetch);
 }
 
 Json ShareJson(const std::map<std::string, Share>& shares) {
@@ -134,14 +140,23 @@ Json ReportJson(const Outcome& outcome) {
                    {"read_bytes", outcome.pack.read_bytes},
                    {"seconds", outcome.seconds}};
   if (outcome.arguments.dry_run) document["fetch"] = FetchJson(outcome.fetch);
+  if (outcome.needs) document["calibration"] = CalibrateNeedsJson(*outcome.needs);
+  if (outcome.calibrated)
+    document["calibration"] = CalibratedSummaryJson(outcome.calibrated->record());
   if (outcome.arguments.tensors) document["tensors"] = TypesJson(outcome.tensors);
   return document;
+}
+
+std::string StoreOf(const Arguments& arguments) {
+  const std::string& store = arguments.calibrate.store;
+  return store.empty() ? CalibratedStoreBeside(arguments.out) : store;
 }
 
 std::vector<std::string> InputsOf(const Arguments& arguments) {
   std::vector<std::string> inputs;
   AddNamedFiles(arguments.source.model, inputs);
   AddNamedFiles(arguments.quantize, inputs);
+  AddNamedFiles(arguments.calibrate, inputs);
   return inputs;
 }
 
@@ -159,9 +174,19 @@ Status CheckOutput(const Arguments& arguments, const MoeModel& model, bool task,
   return CheckMayPublish(directory, files, arguments.force || arguments.dry_run || task);
 }
 
+// The files that are read.
+std::vector<SourceFile> SourcesOf(const MoeModel& model, const Outcome& outcome) {
+  std::vector<SourceFile> sources = model.checkpoint().files();
+  if (outcome.calibrated) {
+    const std::vector<SourceFile>& more = outcome.calibrated->files();
+    sources.insert(sources.end(), more.begin(), more.end());
+  }
+  return sources;
+}
+
 Status Write(const MoeModel& model, const SideFiles& noted, Outcome& outcome) {
   const Arguments& arguments = outcome.arguments;
-  const std::vector<SourceFile>& sources = model.checkpoint().files();
+  const std::vector<SourceFile> sources = SourcesOf(model, outcome);
   Progress progress("quantizing");
   PackOptions pack = arguments.pack;
   pack.progress = progress.Shows();
@@ -195,6 +220,46 @@ Result<int> WriteTaskOf(const MoeModel& model, const SideFiles& noted, const Tas
   return status;
 }
 
+// What no calibration can do, before anything is opened.
+Status CheckCalibration(const Arguments& arguments, bool task) {
+  const CalibrateArguments& calibrate = arguments.calibrate;
+  SHARD_CHECK(CheckCalibrate(calibrate));
+  if (!calibrate.wanted()) return Ok();
+  if (task)
+    return NotInTask(calibrate.runs() ? "--calibrate" : "--calibrated-store",
+                     "a calibration is not divided among tasks yet");
+  return CheckDirectoriesApart({"--output", arguments.out},
+                               {"--calibrated-store", StoreOf(arguments)});
+}
+
+CalibrateArguments ForThisMemory(const Arguments& arguments) {
+  CalibrateArguments calibrate = arguments.calibrate;
+  // The default is meant for the buffers of copying.
+  if (arguments.pack.memory != PackOptions().memory)
+    calibrate.options.memory = arguments.pack.memory;
+  return calibrate;
+}
+
+// Encodes with error feedback, or takes what a store has, and describes the files again.
+Status Calibrate(const moepack::Source& source, const MoeModel& model,
+                 const WholeGgufOptions& whole, TypedGguf& typed, Outcome& outcome) {
+  const Arguments& arguments = outcome.arguments;
+  const CalibrateArguments calibrate = ForThisMemory(arguments);
+  const CalibrateRun run{
+      source, arguments.source, model, typed, calibrate, StoreOf(arguments), arguments.pack.jobs};
+  if (calibrate.runs() && arguments.dry_run) {
+    SHARD_TRY(outcome.needs, EstimateNeeds(run));
+    return Ok();
+  }
+  if (calibrate.runs()) SHARD_CHECK(RunCalibration(run));
+  SHARD_TRY(outcome.calibrated, OpenCalibrated(run, model.checkpoint().files().size()));
+  SetCalibrationKeys(outcome.calibrated->record(), typed.model.metadata);
+  WholeGgufOptions again = whole;
+  again.calibrated = outcome.calibrated.get();
+  SHARD_TRY(outcome.files, WholeGguf(typed.model, again));
+  return Ok();
+}
+
 // A distribution is requantized from a directory on this machine.
 Status CheckIsModel(const moepack::Source& source) {
   if (source.tree->LocalPath("") || !source.file.empty()) return Ok();
@@ -213,6 +278,7 @@ Result<int> QuantizeModel(const Arguments& arguments) {
     return Error{Code::kInvalidArgument, Cat("--output: ", problem)};
   }
   SHARD_CHECK(CheckNoInput(arguments.out, InputsOf(arguments)));
+  SHARD_CHECK(CheckCalibration(arguments, task.has_value()));
   if (arguments.pack.cell_bytes > 0) {
     return Error{Code::kInvalidArgument, "--chunk-map has no effect: only distributions have one",
                  "leave it out: a GGUF has no distribution.json to record it in"};
@@ -229,7 +295,7 @@ Result<int> QuantizeModel(const Arguments& arguments) {
                  "leave it out: a GGUF keeps its general.name"};
   }
   SHARD_TRY(const QuantizeOptions options, ReadQuantizeOptions(arguments.quantize));
-  SHARD_TRY(const TypedGguf typed, PrepareGguf(model, options));
+  SHARD_TRY(TypedGguf typed, PrepareGguf(model, options));
   const std::string name = fs::path(arguments.out).filename().string();
   const std::string stem = name.substr(0, name.size() - kExtension.size());
   const WholeGgufOptions whole{stem, arguments.max_part_size, options.alignment};
@@ -242,8 +308,9 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   Outcome outcome{arguments, files, {}, {}, {}, {}, {}, 0, {}};
   if (arguments.tensors) outcome.tensors = ListTypes(typed);
   CountShares(typed.model, outcome);
+  if (arguments.calibrate.wanted()) SHARD_CHECK(Calibrate(source, model, whole, typed, outcome));
   if (arguments.dry_run) {
-    const std::vector<SourceFile>& sources = model.checkpoint().files();
+    const std::vector<SourceFile> sources = SourcesOf(model, outcome);
     SHARD_TRY(outcome.fetch, MeasureFetch(sources, EstimateFetch(sources, files, arguments.pack)));
   } else {
     SHARD_CHECK(Write(model, noted, outcome));
@@ -300,6 +367,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddTensors(app, arguments->tensors);
   AddJson(app, arguments->json);
   AddTask(app, arguments->task);
+  AddCalibrate(app, "", arguments->calibrate);
+  AddCalibratedStore(app, arguments->calibrate);
   return [arguments] { return Run(*arguments); };
 }
 

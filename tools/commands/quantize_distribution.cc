@@ -53,6 +53,14 @@ Result<int> RunDry(const QuantizeRun& run, const manifest::WritePlan& files) {
   return kExitDone;
 }
 
+Error CannotCalibrate(const QuantizeRun& run) {
+  return {Code::kUnsupported,
+          Cat(Shown(run.source.source), ": ",
+              run.calibrate.runs() ? "--calibrate" : "--calibrated-store",
+              ": expected a checkpoint or a GGUF, found a distribution"),
+          "`moepack build SRC --calibrate` makes one from the checkpoint"};
+}
+
 Result<int> RunTaskOf(const QuantizeRun& run, manifest::Draft draft, const TaskNumber& number) {
   TaskRun task{run.out, {}, run.json};
   task.task.number = number;
@@ -65,6 +73,8 @@ Result<int> RunTaskOf(const QuantizeRun& run, manifest::Draft draft, const TaskN
 }  // namespace
 
 Result<int> QuantizeDistribution(const QuantizeRun& run) {
+  SHARD_CHECK(CheckCalibrate(run.calibrate));
+  if (run.calibrate.wanted()) return CannotCalibrate(run);
   SHARD_TRY(const std::optional<TaskNumber> task, ChooseTask(run.task));
   SHARD_TRY(manifest::WriteOptions options, OptionsOf(run));
   std::vector<std::string> inputs;

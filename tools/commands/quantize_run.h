@@ -6,6 +6,7 @@
 #include <string>
 
 #include "libshard/pack/pack.h"
+#include "tools/options/calibrate_arguments.h"
 #include "tools/options/options.h"
 #include "tools/options/quantize_options.h"
 #include "tools/options/task_option.h"
@@ -18,6 +19,7 @@ struct QuantizeRun {
   std::string out;
   uint64_t max_part_size = 0;
   PackOptions pack;
+  CalibrateArguments calibrate;
   TaskArguments task;
   bool force = false, dry_run = false, tensors = false, json = false;
 };

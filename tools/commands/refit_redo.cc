@@ -217,13 +217,20 @@ void AddRedo(CLI::App& app, RedoArguments& arguments) {
   CLI::Option* redo =
       app.add_option("--redo", arguments.layer,
                      "Also compute this layer of the refit again, from the source and the texts of "
-                     "the refit (--text), and compare its bits with those of the refit store.")
+                     "the refit (--text), and compare its bits with those of the refit store. Of a "
+                     "distribution that is calibrated and not refitted: encode this layer again, "
+                     "and compare its bytes with those of the store of the calibration.")
           ->type_name("LAYER")
           ->transform(AsCount(0, kMostLayers - 1))
           ->needs(app.get_option("--against"));
   app.add_option("--refit-store", arguments.store,
                  "Also make the refitted tensors again from this refit store, and compare their "
                  "bytes. Default with --redo: the distribution's directory name plus .refit.")
+      ->type_name("DIR")
+      ->needs(app.get_option("--against"));
+  app.add_option("--calibrated-store", arguments.calibrated_store,
+                 "Also compare the tensors that were encoded with error feedback with this store. "
+                 "Default with --redo: the distribution's directory name plus .calibrated.")
       ->type_name("DIR")
       ->needs(app.get_option("--against"));
   AddTexts(app, arguments.texts);

@@ -16,9 +16,11 @@ namespace moepack::cli {
 struct RedoArguments {
   std::optional<uint32_t> layer;
   std::string store;  // "": with a layer, the distribution's directory with .refit appended
+  std::string calibrated_store;  // the same for a calibration, with .calibrated appended
   TextArguments texts;
 };
-// --redo, --refit-store, --text, --tokens, --bucket. REQUIRES: --against is there.
+// --redo, --refit-store, --calibrated-store, --text, --tokens, --bucket. REQUIRES: --against is
+// there.
 void AddRedo(CLI::App& app, RedoArguments& arguments);
 
 // The store to compare with; "" if there is none to compare with.

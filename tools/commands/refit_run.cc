@@ -9,10 +9,10 @@
 #include "runtime-shim/executor/observed_executor.h"
 #include "runtime-shim/model/bos_token.h"
 #include "runtime-shim/refit/estimate.h"
-#include "runtime-shim/refit/overlap.h"
 #include "runtime-shim/refit/refit.h"
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
+#include "tools/commands/held_out.h"
 #include "tools/reports/runs/profile_report.h"
 #include "tools/reports/runs/refit_report.h"
 
@@ -36,22 +36,10 @@ runtime::RefitInput InputOf(const RefitRun& run, const std::vector<TokenSession>
           WeighSessions(run.arguments.options, run.plan, texts)};
 }
 
-Status CheckHeldOut(const RefitRun& run, const std::vector<TokenSession>& calibration) {
-  if (run.arguments.held_out.empty()) return Ok();
-  TextArguments texts;
-  texts.texts = run.arguments.held_out;
-  SHARD_TRY(const std::vector<TokenSession> held_out,
-            ReadSessions(texts, run.loaded.model->vocabulary(), TokenizeAs(run.loaded.weights)));
-  const auto overlaps = runtime::FindOverlaps(calibration, held_out);
-  const Status checked = runtime::CheckOverlaps(overlaps);
-  if (checked) return Ok();
-  Error error = checked.error();
-  if (!run.arguments.force_overlap) {
-    error.hint = run.arguments.overlap_hint;
-    return error;
-  }
-  PrintWarnings({Cat("overlap: ", error.message)});
-  return Ok();
+Status CheckHeldOutOf(const RefitRun& run, const std::vector<TokenSession>& calibration) {
+  const RefitArguments& arguments = run.arguments;
+  return CheckHeldOut({arguments.held_out, arguments.force_overlap, arguments.overlap_hint},
+                      run.loaded, calibration);
 }
 
 bool IsQuantized(const runtime::Weights& weights) {
@@ -129,7 +117,7 @@ Result<RefitModelLoad> LoadForRefit(const RuntimeArguments& arguments) {
 Result<RefitRecord> RunRefit(const RefitRun& run) {
   const RefitArguments& arguments = run.arguments;
   SHARD_TRY(const std::vector<TokenSession> texts, ReadCalibration(run));
-  SHARD_CHECK(CheckHeldOut(run, texts));
+  SHARD_CHECK(CheckHeldOutOf(run, texts));
   RefitRecord record;
   runtime::RecordOptions(arguments.options, record);
   record.model = run.version;
@@ -157,7 +145,7 @@ Result<RefitRecord> RunRefit(const RefitRun& run) {
 
 Result<RefitNeeds> EstimateNeeds(const RefitRun& run) {
   SHARD_TRY(const std::vector<TokenSession> texts, ReadCalibration(run));
-  SHARD_CHECK(CheckHeldOut(run, texts));
+  SHARD_CHECK(CheckHeldOutOf(run, texts));
   const runtime::RefitOptions& options = run.arguments.options;
   const runtime::RefitInput input = InputOf(run, texts);
   SHARD_TRY(const runtime::Calibration taken, runtime::CheckRefit(input, options));

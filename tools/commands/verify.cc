@@ -15,6 +15,7 @@
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
+#include "tools/commands/calibrate_redo.h"
 #include "tools/commands/refit_redo.h"
 #include "tools/commands/registry/signature_options.h"
 #include "tools/commands/verify_command.h"
@@ -160,14 +161,22 @@ Result<int> Run(Arguments& arguments) {
     SHARD_TRY(arguments.verify.against_source, OpenSource(against, remote));
     against = WithoutSecrets(against);
   }
-  arguments.verify.refit_store = RefitStoreFor(arguments.directory, arguments.redo);
+  arguments.verify.calibrated_store = CalibratedStoreFor(arguments.directory, arguments.redo);
   std::shared_ptr<const RedoInputs> redo;
-  if (arguments.redo.layer && !manifest::IsNodeDirectory(arguments.directory)) {
-    SHARD_TRY(redo, PrepareRedo(arguments.directory, arguments.verify, arguments.redo));
+  std::shared_ptr<const CalibratedRedoInputs> calibrated;
+  if (RedoesCalibration(arguments.directory, arguments.redo)) {
+    SHARD_TRY(calibrated,
+              PrepareCalibratedRedo(arguments.directory, arguments.verify, arguments.redo));
+  } else {
+    arguments.verify.refit_store = RefitStoreFor(arguments.directory, arguments.redo);
+    if (arguments.redo.layer && !manifest::IsNodeDirectory(arguments.directory)) {
+      SHARD_TRY(redo, PrepareRedo(arguments.directory, arguments.verify, arguments.redo));
+    }
   }
   SHARD_TRY(manifest::VerifyReport report,
             VerifyWithProgress(arguments.directory, arguments.verify));
   if (redo) RedoRefit(*redo, report);
+  if (calibrated) RedoCalibration(*calibrated, report);
   if (arguments.verify.distribution)
     NoteTraffic(*arguments.verify.distribution->tree, report.bytes);
   SHARD_CHECK(WriteReport(arguments, report));

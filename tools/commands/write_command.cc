@@ -11,6 +11,7 @@
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
+#include "tools/commands/calibrate_run.h"
 #include "tools/commands/task_run.h"
 #include "tools/options/budget_options.h"
 #include "tools/options/output_file.h"
@@ -92,6 +93,7 @@ std::vector<std::string> RecordCommand(const char* command, const Choices& choic
   // A remainder that --only makes is recorded like that of a whole run.
   if (write.slice.keep_remainder || write.slice.parts.remainder) append({"--keep-remainder"});
   if (write.slice.refit != nullptr) append({"--refit-store"});
+  if (write.slice.calibrated != nullptr) append({"--calibrated-store"});
   if (write.slice.max_part_size > 0)
     append({"--max-part-size", std::to_string(write.slice.max_part_size)});
   if (write.hash_source) append({"--hash-source"});
@@ -105,6 +107,7 @@ std::vector<std::string> InputsOf(const WriteArguments& arguments) {
   AddNamedFiles(arguments.source.model, inputs);
   AddNamedFiles(arguments.plan, inputs);
   AddNamedFiles(arguments.quantize, inputs);
+  AddNamedFiles(arguments.calibrate, inputs);
   return inputs;
 }
 
@@ -191,6 +194,44 @@ Status TakeRefit(const MoeModel& model, const WriteArguments& arguments, Choices
   return TakeImportance(arguments, choices, job);
 }
 
+std::string CalibratedStoreOf(const WriteArguments& arguments) {
+  const std::string& store = arguments.calibrate.store;
+  return store.empty() ? CalibratedStoreBeside(arguments.out) : store;
+}
+
+// Encodes with error feedback what groups do not have refitted, or takes what a store has.
+Status TakeCalibrated(const MoeModel& model, const WriteArguments& arguments, WriteJob& job) {
+  const CalibrateArguments& calibrate = arguments.calibrate;
+  if (!calibrate.wanted()) return Ok();
+  if (!job.write.gguf)
+    return Error{Code::kInvalidArgument,
+                 Cat(calibrate.runs() ? "--calibrate" : "--calibrated-store",
+                     " has no effect on safetensors bundles, which keep the source's types"),
+                 "--quantize chooses types"};
+  QuantizeOptions quantize = *job.write.gguf;
+  quantize.model_id = job.write.model_id;
+  SHARD_TRY(const TypedGguf typed, PrepareGguf(model, quantize));
+  const CalibrateRun run{
+      job.source,         arguments.source, model, typed, calibrate, CalibratedStoreOf(arguments),
+      job.write.pack.jobs};
+  if (calibrate.runs() && job.dry_run) {
+    SHARD_TRY(const CalibrateNeeds needs, EstimateNeeds(run));
+    PrintMessage(CalibrateNeedsText(needs));
+    return Ok();
+  }
+  if (calibrate.runs()) SHARD_CHECK(RunCalibration(run));
+  const size_t refitted = job.refit ? job.refit->files().size() : 0;
+  SHARD_TRY(job.calibrated, OpenCalibrated(run, model.checkpoint().files().size() + refitted));
+  job.calibrated_store = run.store;
+  job.write.slice.calibrated = job.calibrated.get();
+  PrintNotes({CalibratedSummary(job.calibrated->record())});
+  if (refitted > 0)
+    PrintNotes(
+        {"refitted experts are encoded without feedback; trunk and other experts come from "
+         "the calibration"});
+  return Ok();
+}
+
 // What no task can do, because each has only a share.
 Status CheckTaskOptions(const manifest::WriteOptions& write) {
   if (write.hash_source || write.verify_source) {
@@ -214,6 +255,14 @@ Result<WriteJob> StartJob(const WriteArguments& arguments, const OwnSteps& own) 
   SHARD_TRY(job.task, ChooseTask(arguments.task));
   if (job.task && own.check_task) SHARD_CHECK(own.check_task());
   if (job.task) SHARD_CHECK(CheckTaskOptions(arguments.write));
+  const CalibrateArguments& calibrate = arguments.calibrate;
+  SHARD_CHECK(CheckCalibrate(calibrate));
+  if (!calibrate.wanted()) return job;
+  if (job.task)
+    return NotInTask(calibrate.runs() ? "--calibrate" : "--calibrated-store",
+                     "a calibration is not divided among tasks yet");
+  SHARD_CHECK(CheckDirectoriesApart({"--output", arguments.out},
+                                    {"--calibrated-store", CalibratedStoreOf(arguments)}));
   return job;
 }
 
@@ -267,6 +316,7 @@ void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
                  "Write these refitted experts and router rows (from `moepack refit`) instead of "
                  "the source's, for the same source and plan.")
       ->type_name("DIR");
+  AddCalibratedStore(app, arguments.calibrate);
   StartSection(app, "Conversion and quantization");
   app.add_flag("--no-refit-imatrix", arguments.no_refit_imatrix,
                "Quantize refitted experts without the importance matrix that the refit made. By "
@@ -296,6 +346,7 @@ Result<WriteJob> MakeWriteJob(const char* command, const WriteArguments& argumen
     SHARD_TRY(job.refit_store, own.store(model, job));
   }
   SHARD_CHECK(TakeRefit(model, arguments, choices, job));
+  SHARD_CHECK(TakeCalibrated(model, arguments, job));
   job.write.command = RecordCommand(command, choices, job.write);
   job.write.command.insert(job.write.command.end(), own.words.begin(), own.words.end());
   SHARD_CHECK(CheckRecorded(job.write.command));

@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "libshard/pack/calibrated_tensors.h"
 #include "libshard/pack/refit_tensors.h"
 #include "manifest/write/bundle.h"
+#include "tools/options/calibrate_arguments.h"
 #include "tools/options/options.h"
 #include "tools/options/quantize_options.h"
 #include "tools/options/task_option.h"
@@ -28,6 +30,7 @@ struct WriteArguments {
   std::vector<std::string> only;  // parts
   std::string refit_store;        // a directory; "" for none
   bool no_refit_imatrix = false;
+  CalibrateArguments calibrate;
   TaskArguments task;
   bool dry_run = false, json = false;
 };
@@ -45,8 +48,10 @@ struct WriteJob {
   std::optional<TaskNumber> task;
   bool dry_run = false, json = false;
   Plan plan;
-  std::string refit_store;                    // "" for none
-  std::shared_ptr<const RefitTensors> refit;  // what it holds; `write` borrows it
+  std::string refit_store;                              // "" for none
+  std::shared_ptr<const RefitTensors> refit;            // what it holds; `write` borrows it
+  std::string calibrated_store;                         // "" for none
+  std::shared_ptr<const CalibratedTensors> calibrated;  // the same of a calibration's store
   manifest::WriteOptions write;
   manifest::Draft draft;  // moved out when it is written
 };

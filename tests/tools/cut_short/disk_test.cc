@@ -36,6 +36,21 @@ TEST(FileSizeLimit, IsAnErrorWithAHintAndNotASignal) {
   }
 }
 
+// A layer does not fit, and the layers before it are kept.
+TEST(FileSizeLimit, LeavesTheCompleteLayersOfACalibration) {
+  const Workspace workspace;
+  const std::string command =
+      "quantize fixtures/tiny-moe --recipe Q4_K_M --calibrate fixtures/texts/manual.md "
+      "--most-tokens 400 --context 64 --least-tokens 8 -o out.gguf";
+  const ToolRun cut = AfterShell(workspace, "ulimit -f 500", command);
+  EXPECT_EQ(cut.status, 5);
+  EXPECT_THAT(cut.err, AllOf(HasSubstr("layer-000.bin"), HasSubstr("ulimit -f")));
+  EXPECT_FALSE(fs::exists(workspace / "out.gguf"));
+  EXPECT_FALSE(fs::exists(workspace / "out.gguf.calibrated/layer-000.bin"));
+  const ToolRun later = workspace.Moepack(command);
+  EXPECT_EQ(later.status, 0) << later.err;
+}
+
 class UnreadableInput : public testing::Test {
  protected:
   // The expected message of every command that reads `name`.

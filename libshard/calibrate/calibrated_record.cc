@@ -1,0 +1,194 @@
+#include "libshard/calibrate/calibrated_record.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "libshard/base/digest.h"
+#include "libshard/base/limits.h"
+#include "libshard/base/text/format_version.h"
+#include "libshard/base/text/record.h"
+#include "libshard/base/text/text.h"
+
+namespace moepack {
+namespace {
+
+constexpr size_t kVersionDigits = 16;
+
+template <auto kMember>
+constexpr auto Whole = As<kMember, &JsonFields::Unsigned>;
+
+Result<const quant::Format*> ReadType(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const std::string type, fields.String(name));
+  const quant::Format* format = quant::FindFormat(type);
+  if (format != nullptr && format->block_values > 1) return format;
+  return fields.Wrong(name, "a type with blocks");
+}
+
+std::string TypeName(const quant::Format* type) { return std::string(type->name); }
+
+constexpr Field<CalibratedTensor> kTensorFields[] = {
+    {"name", As<&CalibratedTensor::name, ReadShortText>},
+    {"type", As<&CalibratedTensor::type, ReadType, TypeName>},
+    {"offset", Whole<&CalibratedTensor::offset>},
+    {"bytes", Whole<&CalibratedTensor::bytes>},
+};
+
+Json TensorsToJson(const std::vector<CalibratedTensor>& tensors) {
+  Json out = Json::array();
+  for (const CalibratedTensor& tensor : tensors) out.push_back(ToJson(kTensorFields, tensor));
+  return out;
+}
+
+Result<std::vector<CalibratedTensor>> ReadTensors(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const Json* list, fields.Array(name));
+  std::vector<CalibratedTensor> tensors;
+  uint64_t end = 0;
+  for (const Json& entry : *list) {
+    const std::string where = Cat(fields.where(), ": ", name, " ", tensors.size());
+    SHARD_TRY(CalibratedTensor tensor, ReadRecord(kTensorFields, where, entry));
+    if (tensor.offset != end)
+      return Error{Code::kCorrupt, Cat(where, ": offset: expected ", end,
+                                       ", the end of the tensor before it, found ", tensor.offset)};
+    if (tensor.bytes == 0 || tensor.bytes > kMaxFileBytes - end ||
+        tensor.bytes % tensor.type->block_bytes != 0)
+      return Error{Code::kCorrupt, Cat(where, ": bytes: expected blocks of ",
+                                       tensor.type->block_bytes, " bytes, found ", tensor.bytes)};
+    end += tensor.bytes;
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+Result<double> ReadError(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const double error, fields.Number(name));
+  if (!std::isfinite(error)) return fields.Wrong(name, "a finite number");
+  return error;
+}
+
+Result<uint32_t> ReadLayer(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const uint64_t number, fields.Unsigned(name));
+  if (number <= kMaxLayers) return static_cast<uint32_t>(number);
+  return fields.Wrong(name, "the number of a layer");
+}
+
+constexpr Field<CalibratedOutcome> kOutcomeFields[] = {
+    {"layer", As<&CalibratedOutcome::layer, ReadLayer>},
+    {"matrices", Whole<&CalibratedOutcome::matrices>},
+    {"accepted", Whole<&CalibratedOutcome::accepted>},
+    {"few_tokens", Whole<&CalibratedOutcome::few_tokens>},
+    {"worse", Whole<&CalibratedOutcome::worse>},
+    {"unseen", Whole<&CalibratedOutcome::unseen>},
+    {"error_plain", As<&CalibratedOutcome::error_plain, ReadError>},
+    {"error", As<&CalibratedOutcome::error, ReadError>},
+    {"tensors", As<&CalibratedOutcome::tensors, ReadTensors, TensorsToJson>},
+    {"sha256", As<&CalibratedOutcome::sha256, ReadSha256>, Presence::kOptional},
+};
+
+Json LayersToJson(const std::vector<CalibratedOutcome>& layers) {
+  Json out = Json::array();
+  for (const CalibratedOutcome& layer : layers) out.push_back(ToJson(kOutcomeFields, layer));
+  return out;
+}
+
+Result<CalibratedOutcome> ReadOutcome(const std::string& where, const Json& value,
+                                      uint32_t expected) {
+  SHARD_TRY(CalibratedOutcome outcome, ReadRecord(kOutcomeFields, where, value));
+  // Each layer was encoded for the output of all layers before it.
+  if (outcome.layer != expected)
+    return Error{Code::kCorrupt,
+                 Cat(where, ": layer: expected ", expected, ", found ", outcome.layer)};
+  if (outcome.tensors.empty() == outcome.sha256.empty()) return outcome;
+  return JsonFields(value, where)
+      .Wrong("sha256", outcome.tensors.empty() ? "none without tensors" : "that of a file");
+}
+
+Result<std::vector<CalibratedOutcome>> ReadLayers(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const Json* list, fields.Array(name));
+  std::vector<CalibratedOutcome> layers;
+  std::set<std::string_view> names;
+  layers.reserve(list->size());  // so that the names stay where they are
+  for (const Json& entry : *list) {
+    const std::string where = Cat(fields.where(), ": ", name, " ", layers.size());
+    SHARD_TRY(CalibratedOutcome layer,
+              ReadOutcome(where, entry, static_cast<uint32_t>(layers.size())));
+    layers.push_back(std::move(layer));
+    for (const CalibratedTensor& tensor : layers.back().tensors) {
+      if (names.insert(tensor.name).second) continue;
+      return Error{Code::kCorrupt, Cat(where, ": tensor ", Quoted(tensor.name),
+                                       ": expected once, found a second one")};
+    }
+  }
+  return layers;
+}
+
+// After the format and its version.
+constexpr Field<CalibratedRecord> kFields[] = {
+    {"model", As<&CalibratedRecord::model, ReadVersionDigits>},
+    {"types", As<&CalibratedRecord::types, ReadSha256>},
+    {"layer_count", As<&CalibratedRecord::layer_count, ReadLayer>},
+    {"parameters", As<&CalibratedRecord::parameters, ReadTextParameters, TextParametersToJson>},
+    {"calibration",
+     As<&CalibratedRecord::calibration, ReadCalibrationTexts, CalibrationTextsToJson>},
+    {"layers", As<&CalibratedRecord::layers, ReadLayers, LayersToJson>},
+};
+
+}  // namespace
+
+CalibratedRecord::Place CalibratedRecord::Find(std::string_view name) const {
+  for (const CalibratedOutcome& layer : layers) {
+    const auto found =
+        std::find_if(layer.tensors.begin(), layer.tensors.end(),
+                     [&](const CalibratedTensor& tensor) { return tensor.name == name; });
+    if (found != layer.tensors.end()) return {&layer, &*found};
+  }
+  return {};
+}
+
+uint64_t CalibratedRecord::tokens() const {
+  uint64_t sum = 0;
+  for (const CalibrationText& text : calibration)
+    sum += text.taken ? text.taken->tokens : text.tokens;
+  return sum;
+}
+
+std::string TypesDigest(const std::map<std::string, const quant::Format*, std::less<>>& types) {
+  std::string text;
+  for (const auto& [name, type] : types) text += Cat(name, " ", type->name, "\n");
+  return Sha256Hex(text);
+}
+
+Json CalibratedToJson(const CalibratedRecord& record) {
+  Json document = Json::object();
+  document["format"] = kCalibratedFormat;
+  document["format_version"] = Cat(kCalibratedMajor, ".0");
+  WriteFields(kFields, record, document);
+  return document;
+}
+
+Result<CalibratedRecord> CalibratedFromJson(const std::string& where, const Json& document) {
+  SHARD_CHECK(CheckObject(where, document));
+  const JsonFields fields(document, where);
+  SHARD_CHECK(CheckFormat(fields, kCalibratedFormat, kCalibratedMajor));
+  CalibratedRecord record;
+  SHARD_CHECK(ReadFields(kFields, fields, record));
+  if (record.layers.size() <= size_t{record.layer_count} + 1) return record;
+  return fields.Wrong("layers", Cat("at most ", record.layer_count + 1).c_str());
+}
+
+void SetCalibrationKeys(const CalibratedRecord& record, GgufMetadata& metadata) {
+  const auto set = [&](const char* key, GgufValue value) {
+    metadata.Set(Cat("moepack.calibration.", key), std::move(value));
+  };
+  // The record has the digest of every file, so its own stands for all the bytes.
+  set("version",
+      GgufValue::String(Sha256Hex(WriteJson(CalibratedToJson(record))).substr(0, kVersionDigits)));
+  set("tokens",
+      GgufValue::U32(static_cast<uint32_t>(std::min<uint64_t>(record.tokens(), UINT32_MAX))));
+  set("texts", GgufValue::String(Sha256Hex(WriteJson(CalibrationTextsToJson(record.calibration)))));
+  for (const auto& [name, value] : record.parameters) set(name.c_str(), GgufValue::String(value));
+}
+
+}  // namespace moepack

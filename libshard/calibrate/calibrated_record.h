@@ -1,0 +1,83 @@
+// How tensors were encoded with error feedback: the contents of calibration.json, and what a
+// distribution records of it. docs/calibration.md describes the file.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/base/text/json.h"
+#include "libshard/format/gguf_metadata.h"
+#include "libshard/refit/calibration_text.h"
+#include "quant/format.h"
+
+namespace moepack {
+
+inline constexpr const char* kCalibratedFormat = "moepack-calibration";
+inline constexpr unsigned kCalibratedMajor = 1;
+
+// An encoded tensor, whole, in a layer's file.
+struct CalibratedTensor {
+  std::string name;  // in the GGUF
+  const quant::Format* type = nullptr;
+  uint64_t offset = 0, bytes = 0;
+  bool operator==(const CalibratedTensor&) const = default;
+};
+
+// The outcome for a layer, or for the output's matrix.
+struct CalibratedOutcome {
+  uint32_t layer = 0;
+  uint64_t matrices = 0;                           // that were encoded
+  uint64_t accepted = 0;                           // of them, with feedback
+  uint64_t few_tokens = 0, worse = 0, unseen = 0;  // the others, by their reasons
+  // On held-out text, of all matrices: the part of the error of their products that depends on the
+  // encoding, without feedback and as encoded. Finite.
+  double error_plain = 0, error = 0;
+  // In the order of the file, without gaps. Set by the store, as is the file's digest of 64
+  // hexadecimal digits, which is empty without tensors.
+  std::vector<CalibratedTensor> tensors;
+  std::string sha256;
+  // The size of the file.
+  uint64_t bytes() const {
+    return tensors.empty() ? 0 : tensors.back().offset + tensors.back().bytes;
+  }
+  bool operator==(const CalibratedOutcome&) const = default;
+};
+
+struct CalibratedRecord {
+  std::string model;         // MoeModel::Version("") of the source
+  std::string types;         // TypesDigest of what was to be encoded
+  uint32_t layer_count = 0;  // of the model
+  // Everything else that determines the result, as text: "context" -> "512".
+  std::map<std::string, std::string> parameters;
+  std::vector<CalibrationText> calibration;
+  // Layer i is the i-th. The one after those of the model is the output's matrix, which may have no
+  // tensor; without it the calibration was stopped.
+  std::vector<CalibratedOutcome> layers;
+  bool operator==(const CalibratedRecord&) const = default;
+
+  // The tensor and the layer that it is in; null if it was not encoded.
+  struct Place {
+    const CalibratedOutcome* layer = nullptr;
+    const CalibratedTensor* tensor = nullptr;
+  };
+  Place Find(std::string_view name) const;
+  bool finished() const { return layers.size() == size_t{layer_count} + 1; }
+  // Tokens of the texts that were taken.
+  uint64_t tokens() const;
+};
+
+// Digest, 64 hexadecimal digits, of which tensor gets which type.
+std::string TypesDigest(const std::map<std::string, const quant::Format*, std::less<>>& types);
+
+Json CalibratedToJson(const CalibratedRecord& record);
+// The text may be hostile. kCorrupt for a wrong structure, kUnsupported for another major version.
+Result<CalibratedRecord> CalibratedFromJson(const std::string& where, const Json& document);
+
+// What a GGUF with these tensors says about them: moepack.calibration.*.
+void SetCalibrationKeys(const CalibratedRecord& record, GgufMetadata& metadata);
+
+}  // namespace moepack

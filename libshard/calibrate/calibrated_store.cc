@@ -1,0 +1,219 @@
+#include "libshard/calibrate/calibrated_store.h"
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "libshard/base/digest.h"
+#include "libshard/base/files/file_lock.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/publish_inside.h"
+#include "libshard/base/parallel.h"
+#include "libshard/base/text/text.h"
+
+namespace moepack {
+namespace {
+
+constexpr uint64_t kMaxRecordBytes = 256u << 20;
+
+Result<CalibratedRecord> ReadRecord(const SourceTree& tree) {
+  SHARD_TRY(const std::string text, tree.ReadText(kCalibratedFile, kMaxRecordBytes));
+  const std::string where = tree.NameOf(kCalibratedFile);
+  SHARD_TRY(const Json document, ParseJson(where, text));
+  return CalibratedFromJson(where, document);
+}
+
+Status WriteRecord(const InsideDirectory& directory, const CalibratedRecord& record) {
+  return directory.WriteText(kCalibratedFile, WriteJson(CalibratedToJson(record)));
+}
+
+// Hands the file of a layer out in pieces, and then compares size and digest.
+Status ReadLayerFile(const fs::path& directory, const CalibratedOutcome& layer,
+                     const std::function<void(std::span<const std::byte>)>& piece) {
+  if (layer.tensors.empty()) return Ok();
+  SHARD_TRY(const ByteSourcePtr source, LocalTree(directory).Open(CalibratedFileName(layer.layer)));
+  const auto differs = [&](const char* what, const auto& expected, const auto& found) {
+    return Error{Code::kCorrupt,
+                 Cat(source->name(), ": ", what, ": expected ", expected, " (", kCalibratedFile,
+                     "), found ", found),
+                 "remove the directory, and calibrate again"};
+  };
+  if (source->size() != layer.bytes()) return differs("bytes", layer.bytes(), source->size());
+  Sha256 digest;
+  std::vector<std::byte> buffer(kNearScanStep);
+  for (uint64_t at = 0; at < source->size(); at += buffer.size()) {
+    SHARD_CHECK(CheckInterrupt());
+    const auto bytes =
+        std::span(buffer).first(std::min<uint64_t>(buffer.size(), source->size() - at));
+    SHARD_CHECK(source->ReadAt(at, bytes));
+    digest.Update(bytes);
+    if (piece) piece(bytes);
+  }
+  const std::string sha256 = digest.Finish();
+  if (sha256 != layer.sha256) return differs("sha256", layer.sha256, sha256);
+  return source->CheckUnchanged();
+}
+
+Result<EncodedTensors> ReadTensorsOf(const fs::path& directory, const CalibratedOutcome& layer) {
+  // What a record promises takes memory only as bytes of the file arrive.
+  std::vector<std::byte> whole;
+  SHARD_CHECK(ReadLayerFile(directory, layer, [&](std::span<const std::byte> piece) {
+    whole.insert(whole.end(), piece.begin(), piece.end());
+  }));
+  EncodedTensors tensors;
+  for (const CalibratedTensor& tensor : layer.tensors) {
+    const auto bytes = std::span(whole).subspan(tensor.offset, tensor.bytes);
+    tensors[tensor.name].assign(bytes.begin(), bytes.end());
+  }
+  return tensors;
+}
+
+// Returns the file's digest.
+Result<std::string> WriteLayerFile(const InsideDirectory& directory, uint32_t layer,
+                                   const EncodedTensors& tensors) {
+  Sha256 digest;
+  const auto write = [&](const InsideDirectory::TextSink& sink) -> Status {
+    for (const auto& [name, bytes] : tensors) {
+      digest.Update(bytes);
+      SHARD_CHECK(sink({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+    }
+    return Ok();
+  };
+  SHARD_CHECK(directory.WritePieces(CalibratedFileName(layer), write));
+  return digest.Finish();
+}
+
+Error Differs(const fs::path& directory, const std::string& what, const std::string& expected,
+              const std::string& found) {
+  return Error{
+      Code::kMismatch,
+      Cat(Shown(directory.string()), ": ", what, ": expected ", expected, ", found ", found),
+      "the tensors there were encoded for something else: name another directory, or "
+      "remove this one"};
+}
+
+Status CheckSameParameters(const fs::path& directory, const TextParameters& wanted,
+                           const TextParameters& found) {
+  const auto valueIn = [](const TextParameters& parameters, const std::string& name) {
+    const auto place = parameters.find(name);
+    return place == parameters.end() ? std::string("none") : Shown(place->second);
+  };
+  TextParameters all = wanted;
+  all.insert(found.begin(), found.end());
+  for (const auto& [name, value] : all) {
+    const std::string a = valueIn(wanted, name), b = valueIn(found, name);
+    if (a != b) return Differs(directory, Cat("parameter ", Shown(name)), a, b);
+  }
+  return Ok();
+}
+
+// Layers go only into a directory of their own: an empty one, or one that a killed run left.
+Status CheckOwn(const InsideDirectory& directory) {
+  SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, ListOutput(directory));
+  for (const InsideDirectory::Entry& entry : entries) {
+    if (entry.name.starts_with(Cat(kCalibratedFile, ".tmp-"))) continue;
+    return Error{Code::kInvalidArgument,
+                 Cat(Shown(directory.path().string()),
+                     ": expected the store of a calibration or an empty directory, found ",
+                     Quoted(entry.name)),
+                 "name another directory"};
+  }
+  return Ok();
+}
+
+}  // namespace
+
+std::string CalibratedFileName(uint32_t layer) {
+  return Cat("layer-", ZeroPadded(layer, 3), ".bin");
+}
+
+Status CheckSameCalibration(const fs::path& directory, const CalibratedRecord& wanted,
+                            const CalibratedRecord& found) {
+  if (wanted.model != found.model) return Differs(directory, "model", wanted.model, found.model);
+  if (wanted.types != found.types)
+    return Differs(directory, "types of the tensors", wanted.types, found.types);
+  SHARD_CHECK(CheckSameParameters(directory, wanted.parameters, found.parameters));
+  if (SameTexts(found.calibration, wanted.calibration)) return Ok();
+  return Differs(directory, "calibration texts", "those given", "others");
+}
+
+Result<CalibratedStore> CalibratedStore::Open(const fs::path& directory) {
+  CalibratedStore store;
+  store.directory_ = directory;
+  SHARD_TRY(store.record_, ReadRecord(LocalTree(directory)));
+  return store;
+}
+
+Status CalibratedStore::Check(uint32_t layer) const {
+  return ReadLayerFile(directory_, record_.layers[layer], {});
+}
+
+Result<EncodedTensors> CalibratedStore::Read(uint32_t layer) const {
+  return ReadTensorsOf(directory_, record_.layers[layer]);
+}
+
+Result<CalibratedStoreWriter> CalibratedStoreWriter::Open(const fs::path& directory,
+                                                          CalibratedRecord record) {
+  SHARD_TRY(InsideDirectory opened, InsideDirectory::OpenOrMake(directory));
+  CalibratedStoreWriter writer(std::move(opened));
+  const InsideDirectory& files = writer.files_;
+  SHARD_TRY(const FileLock lock, TakeLock(files));
+  if (lock == FileLock::kHeld)
+    return Error{Code::kIo, Cat(Shown(directory.string()), ": another process is writing it"),
+                 "wait for it, or name another directory"};
+  record.layers.clear();
+  SHARD_TRY(const InsideDirectory::Kind there, files.KindOf(kCalibratedFile));
+  if (there != InsideDirectory::Kind::kNothing) {
+    SHARD_TRY(writer.record_, ReadRecord(LocalTree(directory)));
+    const Status same = CheckSameCalibration(directory, record, writer.record_);
+    // A store without layers has nothing that could be lost.
+    if (same || !writer.record_.layers.empty()) {
+      SHARD_CHECK(same);
+      return writer;
+    }
+  } else {
+    SHARD_CHECK(CheckOwn(files));
+  }
+  writer.record_ = std::move(record);
+  SHARD_CHECK(WriteRecord(files, writer.record_));
+  return writer;
+}
+
+Result<EncodedTensors> CalibratedStoreWriter::Read(uint32_t layer) const {
+  return ReadTensorsOf(files_.path(), record_.layers[layer]);
+}
+
+Status CalibratedStoreWriter::CheckStillOurs() const {
+  SHARD_TRY(const CalibratedRecord there, ReadRecord(LocalTree(files_.path())));
+  if (CalibratedToJson(there) == CalibratedToJson(record_)) return Ok();
+  return Error{Code::kMismatch,
+               Cat(Shown(files_.path().string()), "/", kCalibratedFile,
+                   ": expected the record as this run wrote it, found another"),
+               "another process writes this store, too: give each run a --calibrated-store of its "
+               "own"};
+}
+
+Status CalibratedStoreWriter::Add(
+    CalibratedOutcome outcome, const EncodedTensors& tensors,
+    const std::map<std::string, const quant::Format*, std::less<>>& types) {
+  SHARD_CHECK(CheckStillOurs());
+  outcome.tensors.clear();
+  outcome.sha256.clear();
+  uint64_t end = 0;
+  for (const auto& [name, bytes] : tensors) {
+    outcome.tensors.push_back({name, types.find(name)->second, end, bytes.size()});
+    end += bytes.size();
+  }
+  if (!tensors.empty()) {
+    SHARD_TRY(outcome.sha256, WriteLayerFile(files_, outcome.layer, tensors));
+  }
+  // The record follows the file that it names: a run that is killed between them writes the layer
+  // again. `record_` changes only once the new record is on disk.
+  CalibratedRecord record = record_;
+  record.layers.push_back(std::move(outcome));
+  SHARD_CHECK(WriteRecord(files_, record));
+  record_ = std::move(record);
+  return Ok();
+}
+
+}  // namespace moepack

@@ -1,0 +1,27 @@
+// Estimates what a calibration will need, before it runs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime-shim/calibrate/calibrate.h"
+#include "runtime-shim/session/session.h"
+
+namespace moepack::runtime {
+
+struct CalibrateEstimate {
+  // The trunk, and the experts of the largest layer as they are and as they are encoded.
+  uint64_t weight_bytes = 0;
+  uint64_t row_bytes = 0;     // streams and activations of all tokens
+  uint64_t matrix_bytes = 0;  // the largest moments and factors
+  double products = 0;        // multiply-adds, approximately
+};
+
+// For this many tokens of text.
+CalibrateEstimate EstimateCalibration(const Model& model, const TensorTypes& types,
+                                      uint64_t tokens);
+
+// Multiply-adds per second of this many threads, 0 for one per core: a trial of some milliseconds.
+double MeasureProductRate(size_t jobs);
+
+}  // namespace moepack::runtime

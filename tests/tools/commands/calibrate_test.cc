@@ -1,0 +1,291 @@
+// Encoding with error feedback: quantize --calibrate, build --calibrate and the store of both.
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "fixtures/generator.h"
+#include "tests/tools/run_moepack.h"
+
+namespace moepack::cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kText =
+    " --calibrate fixtures/texts/manual.md --most-tokens 400 --context 64 --least-tokens 8";
+constexpr const char* kTextOfBuild =
+    " --calibrate fixtures/texts/manual.md --calibrate-most-tokens 400 --calibrate-context 64"
+    " --calibrate-least-tokens 8";
+constexpr const char* kQuantize = "quantize fixtures/tiny-moe --recipe Q4_K_M";
+
+// A calibrated tiny-moe in Q4_K_M: out.gguf and its store.
+class Calibrated : public testing::Test {
+ protected:
+  Calibrated() {
+    static MadeOnce made(std::string(kQuantize) + kText + " -o out.gguf",
+                         {"out.gguf", "out.gguf.calibrated"});
+    made.CopyInto(workspace_);
+  }
+  std::string Read(const std::string& name) const { return ReadFile(workspace_ / name); }
+
+  // Compares trunk and group 0, whose experts are the first half, with the whole file.
+  void ExpectSlicesOf(const std::string& name, const nlohmann::json& manifest) const {
+    const std::string whole = Read(name);
+    std::map<std::string, size_t> offsets;
+    const nlohmann::json list = workspace_.Json("list-tensors " + name + " --json");
+    for (const auto& tensor : list["tensors"]) offsets[tensor["name"]] = tensor["offset"];
+    size_t compared = 0;
+    for (const auto& bundle : manifest["bundles"]) {
+      const std::string file = bundle["file"];
+      if (file != "trunk/trunk.gguf" && file != "groups/000/experts.gguf") continue;
+      const std::string part = Read("out/" + file);
+      for (const auto& tensor : bundle["tensors"]) {
+        const size_t offset = tensor["offset"], bytes = tensor["bytes"];
+        EXPECT_TRUE(part.compare(offset, bytes, whole, offsets.at(tensor["name"]), bytes) == 0)
+            << file << " " << tensor["name"];
+        ++compared;
+      }
+    }
+    EXPECT_GT(compared, 30u);
+  }
+
+  Workspace workspace_;
+};
+
+TEST_F(Calibrated, HasTheSizeOfThePlainFileAndOtherBytes) {
+  const ToolRun plain = workspace_.Moepack(std::string(kQuantize) + " -o plain.gguf");
+  ASSERT_EQ(plain.status, 0) << plain.err;
+  const ToolRun tensors = workspace_.Moepack("list-tensors out.gguf --json");
+  EXPECT_EQ(tensors.status, 0) << tensors.err;
+  const ToolRun run = workspace_.Moepack(std::string(kQuantize) + kText + " --force -o out.gguf");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("layer 0: error "));
+  EXPECT_THAT(run.err, HasSubstr("; done before"));
+  EXPECT_THAT(run.err, HasSubstr("output: error "));
+  EXPECT_THAT(run.out, HasSubstr("calibrated on "));
+  EXPECT_THAT(run.out, HasSubstr(" encoded with feedback"));
+  EXPECT_NE(Read("plain.gguf"), Read("out.gguf"));
+  const ToolRun bits = workspace_.Moepack("run out.gguf --tokens 5,6,7 -n 2");
+  EXPECT_EQ(bits.status, 0) << bits.err;
+}
+
+TEST_F(Calibrated, SaysSoInItsKeys) {
+  const std::string file = Read("out.gguf").substr(0, 1 << 17);
+  for (const char* key : {"moepack.calibration.method", "moepack.calibration.texts",
+                          "moepack.calibration.tokens", "moepack.calibration.version"})
+    EXPECT_THAT(file, HasSubstr(key));
+  // Other types are not calibrated.
+  const ToolRun run =
+      workspace_.Moepack("quantize out.gguf --recipe Q4_0 --allow-requantize -o other.gguf");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(Read("other.gguf").substr(0, 1 << 17), Not(HasSubstr("moepack.calibration")));
+}
+
+TEST_F(Calibrated, HasTheSameBytesForEveryNumberOfThreadsAndEveryMemory) {
+  const std::string expected = Read("out.gguf");
+  for (const char* resources : {"--jobs 1 --memory 16MB", "--jobs 4 --memory 2GB"}) {
+    const ToolRun run = workspace_.Moepack(std::string(kQuantize) + kText + " " + resources +
+                                           " --calibrated-store own --force -o out.gguf");
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_TRUE(Read("out.gguf") == expected) << resources;
+    std::filesystem::remove_all(workspace_ / "own");
+  }
+}
+
+// As a kill after layer 1 leaves it.
+TEST_F(Calibrated, GoesOnAfterTheLastLayerOfAKilledRun) {
+  const std::string expected = Read("out.gguf");
+  const std::string record = "out.gguf.calibrated/calibration.json";
+  nlohmann::ordered_json document = nlohmann::ordered_json::parse(Read(record));
+  auto& layers = document["layers"];
+  layers.erase(layers.begin() + 2, layers.end());
+  WriteAll(workspace_ / record, document.dump());
+  WriteAll(workspace_ / "out.gguf.calibrated/layer-002.bin", "half");
+  const ToolRun unfinished = workspace_.Moepack(
+      std::string(kQuantize) + " --calibrated-store out.gguf.calibrated -o early.gguf");
+  EXPECT_EQ(unfinished.status, 3);
+  EXPECT_THAT(unfinished.err, HasSubstr("layers: expected 4 with the output, found 2"));
+  const ToolRun run = workspace_.Moepack(std::string(kQuantize) + kText + " --force -o out.gguf");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(Read("out.gguf") == expected);
+}
+
+TEST_F(Calibrated, IsWrittenAgainFromItsStoreAlone) {
+  const std::string expected = Read("out.gguf");
+  const ToolRun run = workspace_.Moepack(
+      std::string(kQuantize) + " --calibrated-store out.gguf.calibrated --force -o out.gguf");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(Read("out.gguf") == expected);
+  const ToolRun types = workspace_.Moepack(
+      "quantize fixtures/tiny-moe --recipe Q5_K_M --calibrated-store out.gguf.calibrated -o "
+      "b.gguf");
+  EXPECT_EQ(types.status, 6);
+  EXPECT_THAT(types.err, HasSubstr("the tensors were encoded for other types"));
+}
+
+TEST_F(Calibrated, RefusesAStoreOfAnotherCalibration) {
+  const std::string again = std::string(kQuantize) + kText + " --force -o out.gguf";
+  const ToolRun shrink = workspace_.Moepack(again + " --shrink 2");
+  EXPECT_EQ(shrink.status, 6);
+  EXPECT_THAT(shrink.err, HasSubstr("parameter shrink: expected 2, found 1"));
+  const ToolRun text = workspace_.Moepack(std::string(kQuantize) +
+                                          " --calibrate docs/architecture.md --most-tokens 400 "
+                                          "--context 64 --least-tokens 8 --force -o out.gguf");
+  EXPECT_EQ(text.status, 6);
+  EXPECT_THAT(text.err, HasSubstr("calibration texts: expected those given, found others"));
+  const ToolRun types = workspace_.Moepack(
+      std::string("quantize fixtures/tiny-moe --recipe Q5_K_M") + kText + " --force -o out.gguf");
+  EXPECT_EQ(types.status, 6);
+  EXPECT_THAT(types.err, HasSubstr("types of the tensors: expected"));
+}
+
+TEST_F(Calibrated, RefusesADamagedStore) {
+  std::string layer = Read("out.gguf.calibrated/layer-001.bin");
+  layer[100] = static_cast<char>(layer[100] ^ 1);
+  WriteAll(workspace_ / "out.gguf.calibrated/layer-001.bin", layer);
+  const ToolRun run = workspace_.Moepack(
+      std::string(kQuantize) + " --calibrated-store out.gguf.calibrated --force -o out.gguf");
+  EXPECT_EQ(run.status, 3);
+  EXPECT_THAT(run.err, HasSubstr("layer-001.bin: sha256: expected "));
+}
+
+TEST_F(Calibrated, IsSlicedIntoTheBytesOfTheWholeFile) {
+  const std::string build = "build fixtures/tiny-moe --groups 2 --quantize Q4_K_M ";
+  const ToolRun run =
+      workspace_.Moepack(build + "--calibrated-store out.gguf.calibrated --prove -o out");
+  ASSERT_EQ(run.status, 0) << run.err << run.out;
+  EXPECT_THAT(run.out, HasSubstr("--calibrated-store out.gguf.calibrated"));
+  ASSERT_EQ(workspace_.Moepack("assemble out --group 0 -o node").status, 0);
+  EXPECT_EQ(workspace_.Moepack("check out").status, 0);
+  const std::string manifest = Read("out/distribution.json");
+  EXPECT_THAT(manifest, HasSubstr("\"format_version\": \"1.3\""));
+  EXPECT_THAT(manifest, HasSubstr("\"calibrated\": {"));
+  EXPECT_THAT(Read("out/head/head.gguf"), HasSubstr("moepack.calibration.version"));
+  EXPECT_THAT(Read("out/trunk/trunk.gguf").substr(0, 4096), Not(HasSubstr("moepack.calibration")));
+  ExpectSlicesOf("out.gguf", nlohmann::json::parse(manifest));
+  const ToolRun verify = workspace_.Moepack("verify out --against fixtures/tiny-moe");
+  EXPECT_EQ(verify.status, 0) << verify.err << verify.out;
+  EXPECT_THAT(verify.out, HasSubstr("were encoded on texts (calibrated): the source cannot prove"));
+  const ToolRun again = workspace_.Moepack("quantize out --recipe Q4_0 -o other");
+  EXPECT_EQ(again.status, 4);
+  EXPECT_THAT(again.err, HasSubstr("found a calibrated one"));
+}
+
+TEST_F(Calibrated, IsEncodedAgainByAVerifier) {
+  const ToolRun run = workspace_.Moepack(
+      "build fixtures/tiny-moe --groups 2 --quantize Q4_K_M --no-verify "
+      "--calibrated-store out.gguf.calibrated -o out");
+  ASSERT_EQ(run.status, 0) << run.err;
+  const std::string verify =
+      "verify out --against fixtures/tiny-moe --calibrated-store out.gguf.calibrated --redo ";
+  for (const char* layer : {"1", "3"}) {
+    const ToolRun same = workspace_.Moepack(verify + layer + " --text fixtures/texts/manual.md");
+    EXPECT_EQ(same.status, 0) << same.err << same.out;
+    EXPECT_THAT(same.out, HasSubstr(" bytes: the same"));
+    EXPECT_THAT(same.out, HasSubstr("compared with the store of the calibration"));
+  }
+  const ToolRun text = workspace_.Moepack(verify + "1 --text docs/architecture.md");
+  EXPECT_EQ(text.status, 6);
+  EXPECT_THAT(text.err, HasSubstr("expected the texts of the calibration"));
+  const ToolRun layer = workspace_.Moepack(verify + "4 --text fixtures/texts/manual.md");
+  EXPECT_EQ(layer.status, 2);
+  EXPECT_THAT(layer.err, HasSubstr("expected a layer of at most 3, the output, found 4"));
+}
+
+TEST(Calibrate, BuildsADistributionFromTextWithRefittedGroups) {
+  const Workspace workspace;
+  const ToolRun run = workspace.Moepack(
+      std::string("build fixtures/tiny-moe --groups 2 --quantize Q4_K --prove --refit "
+                  "--text fixtures/texts/manual.md --most-tokens 300 --context 64 "
+                  "--least-tokens 20 --steps ridge -o out") +
+      kTextOfBuild);
+  ASSERT_EQ(run.status, 0) << run.err << run.out;
+  EXPECT_THAT(run.err, HasSubstr("refitted experts are encoded without feedback"));
+  EXPECT_TRUE(std::filesystem::exists(workspace / "out.calibrated/calibration.json"));
+  EXPECT_EQ(workspace.Moepack("check out").status, 0);
+}
+
+TEST(Calibrate, SaysWhatItWouldTake) {
+  const Workspace workspace;
+  const ToolRun run = workspace.Moepack(std::string(kQuantize) + kText + " --dry-run -o out.gguf");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr(" tokens; "));
+  EXPECT_FALSE(std::filesystem::exists(workspace / "out.gguf.calibrated"));
+  const nlohmann::json document =
+      workspace.Json(std::string(kQuantize) + kText + " --dry-run --json -o out.gguf");
+  EXPECT_GT(document["calibration"]["tokens"], 100);
+  EXPECT_GT(document["calibration"]["seconds"], 0);
+}
+
+TEST(Calibrate, RefusesWhatItCannotDo) {
+  const Workspace workspace;
+  const struct {
+    std::string arguments;
+    int status;
+    const char* message;
+  } cases[] = {
+      {std::string("quantize fixtures/tiny-moe") + kText, 2, "no tensor but the embedding gets"},
+      {std::string(kQuantize) + " --context 64", 2, "no effect without --calibrate"},
+      {std::string(kQuantize) + " --calibrate missing.txt", 5, "missing.txt"},
+      {std::string(kQuantize) + " --calibrate-tokens 1,2,3", 2, "expected at least 2 windows"},
+      {std::string(kQuantize) + " --calibrate-tokens 1,2,4096", 2, "4096"},
+      {std::string(kQuantize) + kText + " --held-out-text fixtures/texts/manual.md", 2,
+       "held-out session \"manual.md\": expected other text than for calibration"},
+      {std::string(kQuantize) + kText + " --task 0/2", 2, "not divided among tasks yet"},
+      {std::string(kQuantize) + kText + " --calibrated-store out.gguf", 2, "out.gguf"},
+  };
+  for (const auto& one : cases) {
+    const ToolRun run = workspace.Moepack(one.arguments + " -o out.gguf");
+    EXPECT_EQ(run.status, one.status) << one.arguments << "\n" << run.err;
+    EXPECT_THAT(run.err, HasSubstr(one.message)) << one.arguments;
+    EXPECT_FALSE(std::filesystem::exists(workspace / "out.gguf.calibrated")) << one.arguments;
+  }
+  const ToolRun safetensors =
+      workspace.Moepack(std::string("build fixtures/tiny-moe --groups 2 -o out") + kTextOfBuild);
+  EXPECT_EQ(safetensors.status, 2);
+  EXPECT_THAT(safetensors.err, HasSubstr("no effect on safetensors bundles"));
+}
+
+TEST(Calibrate, RefusesAQuantizedSourceAndADistribution) {
+  const Workspace workspace;
+  ASSERT_EQ(workspace.Moepack("quantize fixtures/tiny-moe --recipe Q8_0 -o q8.gguf").status, 0);
+  const ToolRun quantized = workspace.Moepack(
+      std::string("quantize q8.gguf --recipe Q4_K_M --allow-requantize -o out.gguf") + kText);
+  EXPECT_EQ(quantized.status, 4);
+  EXPECT_THAT(quantized.err, HasSubstr("expected values of 16 bits and more, found q8_0"));
+  ASSERT_EQ(workspace.Moepack("build fixtures/tiny-moe --groups 2 --format gguf -o dist").status,
+            0);
+  const ToolRun distribution =
+      workspace.Moepack(std::string("quantize dist --recipe Q4_K_M -o out") + kText);
+  EXPECT_EQ(distribution.status, 4);
+  EXPECT_THAT(distribution.err, HasSubstr("found a distribution"));
+}
+
+// The first weight of each expert's projection down.
+TEST(Calibrate, RefusesActivationsThatAreNotFinite) {
+  const Workspace workspace;
+  ASSERT_EQ(workspace.Moepack("quantize fixtures/tiny-moe --recipe BF16 -o bf16.gguf").status, 0);
+  const nlohmann::json list = workspace.Json("list-tensors bf16.gguf --json");
+  std::string file = ReadFile(workspace / "bf16.gguf");
+  size_t changed = 0;
+  for (const auto& tensor : list["tensors"]) {
+    if (tensor["name"] != "blk.1.ffn_down_exps.weight") continue;
+    const size_t offset = tensor["offset"], bytes = tensor["bytes"];
+    for (size_t at = 0; at < bytes; at += bytes / 16, ++changed)
+      file.replace(offset + at, 2, "\xc0\x7f", 2);  // a NaN
+  }
+  ASSERT_EQ(changed, 16u);
+  WriteAll(workspace / "nan.gguf", file);
+  const ToolRun run =
+      workspace.Moepack(std::string("quantize nan.gguf --recipe Q4_K_M -o out.gguf") + kText);
+  EXPECT_EQ(run.status, 3) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("layer 1: experts: expected finite numbers"));
+  // The layers before it are complete.
+  EXPECT_TRUE(std::filesystem::exists(workspace / "out.gguf.calibrated/layer-000.bin"));
+  EXPECT_FALSE(std::filesystem::exists(workspace / "out.gguf.calibrated/layer-001.bin"));
+  EXPECT_FALSE(std::filesystem::exists(workspace / "out.gguf"));
+}
+
+}  // namespace
+}  // namespace moepack::cli

@@ -1,0 +1,198 @@
+#include "tools/commands/calibrate_redo.h"
+
+#include <algorithm>
+
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/text/address.h"
+#include "libshard/base/text/text.h"
+#include "libshard/calibrate/calibrated_store.h"
+#include "manifest/document/manifest.h"
+#include "manifest/verify/refit_store_of.h"
+#include "runtime-shim/model/bos_token.h"
+#include "tools/commands/calibrate_run.h"
+#include "tools/options/refit_arguments.h"
+#include "tools/options/source.h"
+
+namespace moepack::cli {
+
+struct CalibratedRedoInputs {
+  uint32_t layer = 0;
+  std::optional<CalibratedStore> store;
+  CalibrateModel source;
+  runtime::TensorTypes types;
+  std::vector<TokenSession> texts;
+  runtime::CalibrateOptions options;
+};
+
+namespace calibrate_redo {
+namespace {
+
+constexpr const char* kRule = "calibrated-redo";
+
+std::string NameOf(const CalibratedRecord& record, uint32_t layer) {
+  return layer == record.layer_count ? "output" : Cat("layer ", layer);
+}
+
+Status LoadSource(const manifest::VerifyOptions& options, CalibratedRedoInputs& inputs) {
+  SHARD_TRY(const moepack::Source source, options.against_source
+                                              ? Result<moepack::Source>(*options.against_source)
+                                              : OpenSource(options.against));
+  const ModelOptions model_options{.family_file = options.family_file,
+                                   .config_file = options.config_file};
+  SHARD_TRY(const MoeModel model, MoeModel::Open(source, model_options));
+  const std::string& expected = inputs.store->record().model;
+  if (model.Version("") != expected)
+    return Error{Code::kMismatch,
+                 Cat(WithoutSecrets(options.against), ": model version: expected ", expected,
+                     " as in the calibration, found ", model.Version(""))};
+  SHARD_TRY(inputs.source, LoadForCalibration(source, model_options, options.jobs));
+  inputs.options.jobs = static_cast<uint32_t>(options.jobs);
+  return Ok();
+}
+
+Status ReadTextsOf(const RedoArguments& arguments, CalibratedRedoInputs& inputs) {
+  const LoadedModel& loaded = inputs.source.loaded;
+  SHARD_TRY(inputs.texts,
+            ReadSessions(arguments.texts, loaded.model->vocabulary(), TokenizeAs(loaded.weights)));
+  const std::vector<uint64_t> taken = runtime::TokensTaken(inputs.texts, inputs.options.tokens);
+  const std::vector<CalibrationText>& recorded = inputs.store->record().calibration;
+  // What was taken is compared when the text has been cut into windows.
+  const std::vector<CalibrationText> found = CalibrationOf(inputs.texts, taken);
+  const bool same = std::equal(recorded.begin(), recorded.end(), found.begin(), found.end(),
+                               [](const CalibrationText& a, const CalibrationText& b) {
+                                 return a.sha256 == b.sha256 && a.bucket == b.bucket;
+                               });
+  if (same) return Ok();
+  return Error{Code::kMismatch,
+               "--text: expected the texts of the calibration in their order, found others",
+               "distribution.json has their digests under calibrated.calibration"};
+}
+
+// "" if the figures are the same.
+std::string FigureThatDiffers(const CalibratedOutcome& expected, const CalibratedOutcome& found) {
+  const auto differ = [](const char* name, const auto& a, const auto& b) {
+    return Cat(name, ": expected ", a, ", found ", b);
+  };
+  if (expected.matrices != found.matrices)
+    return differ("matrices", expected.matrices, found.matrices);
+  if (expected.accepted != found.accepted)
+    return differ("accepted", expected.accepted, found.accepted);
+  if (expected.error_plain != found.error_plain)
+    return differ("error_plain", expected.error_plain, found.error_plain);
+  return expected.error == found.error ? "" : differ("error", expected.error, found.error);
+}
+
+class Comparison {
+ public:
+  Comparison(const CalibratedRedoInputs& inputs, manifest::VerifyReport& report)
+      : name_(NameOf(inputs.store->record(), inputs.layer)), report_(report) {}
+
+  void Compare(const EncodedTensors& stored, const EncodedTensors& again) {
+    for (const auto& [name, bytes] : stored) {
+      const auto found = again.find(name);
+      if (found == again.end()) {
+        Differ(name, "expected to be encoded again, found nothing");
+        continue;
+      }
+      bytes_ += bytes.size();
+      if (bytes != found->second) Differ(name, "expected the bytes of the store, found others");
+    }
+    if (again.size() > stored.size()) Differ("", "expected the tensors of the store, found more");
+  }
+  void Differ(const std::string& tensor, const std::string& message) {
+    same_ = false;
+    report_.findings.push_back(
+        {manifest::Severity::kError, kRule, "", tensor, Cat(name_, ": ", message)});
+  }
+  void Note() const {
+    if (!same_) return;
+    report_.findings.push_back({manifest::Severity::kNote, kRule, "", "",
+                                Cat(name_, ": ", FormatCount(bytes_), " bytes: the same")});
+  }
+
+ private:
+  std::string name_;
+  manifest::VerifyReport& report_;
+  uint64_t bytes_ = 0;
+  bool same_ = true;
+};
+
+Status EncodeAgain(const CalibratedRedoInputs& inputs, manifest::VerifyReport& report) {
+  const runtime::CalibrateInput input{*inputs.source.loaded.model, *inputs.source.watch,
+                                      inputs.types, inputs.texts,
+                                      runtime::BosToken(inputs.source.loaded.weights->metadata)};
+  SHARD_TRY(const std::unique_ptr<runtime::Calibrator> calibrator,
+            runtime::Calibrator::Open(input, inputs.options, {}));
+  const CalibratedRecord& record = inputs.store->record();
+  if (!SameTexts(record.calibration, CalibrationOf(inputs.texts, calibrator->text().taken)))
+    return Error{Code::kMismatch, "texts: expected those of the calibration, found others"};
+  for (uint32_t layer = 0; layer < inputs.layer; ++layer) {
+    runtime::EncodedLayer before;
+    SHARD_TRY(before.tensors, inputs.store->Read(layer));
+    SHARD_CHECK(calibrator->Replay(layer, before));
+  }
+  SHARD_TRY(const runtime::EncodedLayer again, calibrator->Encode(inputs.layer));
+  SHARD_TRY(const EncodedTensors stored, inputs.store->Read(inputs.layer));
+  Comparison comparison(inputs, report);
+  const std::string figure =
+      FigureThatDiffers(record.layers[inputs.layer], RecordOf(again.outcome));
+  if (!figure.empty()) comparison.Differ("", figure);
+  comparison.Compare(stored, again.tensors);
+  comparison.Note();
+  return Ok();
+}
+
+}  // namespace
+}  // namespace calibrate_redo
+
+bool RedoesCalibration(const std::string& directory, const RedoArguments& arguments) {
+  if (!arguments.layer || !arguments.store.empty()) return false;
+  const auto manifest = manifest::ReadManifest(directory);
+  return manifest && manifest->calibrated && !manifest->refit;
+}
+
+std::string CalibratedStoreFor(const std::string& directory, const RedoArguments& arguments) {
+  if (!arguments.calibrated_store.empty() || !RedoesCalibration(directory, arguments))
+    return arguments.calibrated_store;
+  return CalibratedStoreBeside(directory);
+}
+
+Result<std::shared_ptr<const CalibratedRedoInputs>> PrepareCalibratedRedo(
+    const std::string& directory, const manifest::VerifyOptions& options,
+    const RedoArguments& arguments) {
+  using namespace calibrate_redo;
+  SHARD_CHECK(CheckTextFiles(arguments.texts));
+  auto inputs = std::make_shared<CalibratedRedoInputs>();
+  inputs->layer = *arguments.layer;
+  SHARD_TRY(const manifest::Manifest manifest, manifest::ReadManifest(directory));
+  SHARD_TRY(inputs->store, manifest::OpenCalibratedStoreOf(
+                               manifest, LocalTree(directory).NameOf(manifest::kManifestFile),
+                               CalibratedStoreFor(directory, arguments)));
+  const CalibratedRecord& record = inputs->store->record();
+  if (inputs->layer >= record.layers.size())
+    return Error{Code::kInvalidArgument,
+                 Cat("--redo: expected a layer of at most ", record.layer_count,
+                     ", the output, found ", inputs->layer)};
+  SHARD_TRY(inputs->options,
+            CalibrateOptionsOf(Shown(inputs->store->directory().string()), record));
+  for (const CalibratedOutcome& layer : record.layers) {
+    for (const CalibratedTensor& tensor : layer.tensors)
+      inputs->types.emplace(tensor.name, tensor.type);
+  }
+  SHARD_CHECK(LoadSource(options, *inputs));
+  SHARD_CHECK(ReadTextsOf(arguments, *inputs));
+  return std::shared_ptr<const CalibratedRedoInputs>(inputs);
+}
+
+void RedoCalibration(const CalibratedRedoInputs& inputs, manifest::VerifyReport& report) {
+  using namespace calibrate_redo;
+  report.rules.push_back(kRule);
+  const Status done = EncodeAgain(inputs, report);
+  if (done) return;
+  report.findings.push_back(
+      {manifest::Severity::kError, kRule, "", "",
+       Cat(NameOf(inputs.store->record(), inputs.layer),
+           ": expected one that can be encoded again, found an error: ", done.error().message)});
+}
+
+}  // namespace moepack::cli

@@ -1,0 +1,59 @@
+// The run of a calibration, which `quantize` and `build` share.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "libshard/base/files/source_tree.h"
+#include "libshard/base/result.h"
+#include "libshard/calibrate/calibrated_record.h"
+#include "libshard/model/model.h"
+#include "libshard/pack/calibrated_tensors.h"
+#include "libshard/recipe/quantize.h"
+#include "tools/options/calibrate_arguments.h"
+#include "tools/options/options.h"
+#include "tools/options/runtime_options.h"
+#include "tools/reports/runs/calibrate_report.h"
+
+namespace moepack::cli {
+
+// The output's name with .calibrated behind it.
+std::string CalibratedStoreBeside(const std::string& output);
+
+// A model on an executor that sees the inputs of its matrices. Its experts stay in the source.
+// Destroyed in the order that borrowing requires.
+struct CalibrateModel {
+  std::unique_ptr<runtime::ProductWatch> watch;
+  LoadedModel loaded;
+};
+Result<CalibrateModel> LoadForCalibration(const moepack::Source& source,
+                                          const ModelOptions& options, size_t jobs);
+// What a record says of a layer that the engine reports.
+CalibratedOutcome RecordOf(const runtime::CalibratedLayer& layer);
+
+struct CalibrateRun {
+  const moepack::Source& source;
+  const SourceArguments& named;  // the same, as it was named
+  const MoeModel& model;
+  const TypedGguf& typed;  // of that model
+  const CalibrateArguments& arguments;
+  std::string store;  // a directory
+  size_t jobs = 0;
+};
+
+// kUnsupported if a tensor that is to be encoded is quantized already, kInvalidArgument if none is
+// to be. Reads nothing.
+Status CheckCanCalibrate(const CalibrateRun& run);
+// Reads the texts, and encodes every layer that the store does not have yet, printing a line for
+// each. Errors are those of ReadSessions, CalibratedStoreWriter::Open and Calibrator. Refuses
+// held-out text that is also calibration text.
+Result<CalibratedRecord> RunCalibration(const CalibrateRun& run);
+// What RunCalibration would need; nothing runs but a short trial of this machine's speed.
+Result<CalibrateNeeds> EstimateNeeds(const CalibrateRun& run);
+// The tensors of a store that is finished; its files follow `files_before` others. kMismatch for a
+// store of other types.
+Result<std::shared_ptr<const CalibratedTensors>> OpenCalibrated(const CalibrateRun& run,
+                                                                size_t files_before);
+
+}  // namespace moepack::cli

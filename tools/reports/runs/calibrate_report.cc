@@ -1,0 +1,119 @@
+#include "tools/reports/runs/calibrate_report.h"
+
+#include <algorithm>
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "libshard/base/text/text.h"
+#include "tools/base/progress.h"
+#include "tools/reports/runs/refit_report.h"
+
+namespace moepack::cli {
+namespace calibrate_report {
+namespace {
+
+// "1.234e-03"
+std::string ErrorText(double error) {
+  std::ostringstream text;
+  text << std::scientific << std::setprecision(3) << error;
+  return text.str();
+}
+
+// Rows take at most half of the memory (runtime-shim/calibrate/calibrate.cc).
+uint64_t RowsInMemory(const CalibrateNeeds& needs) {
+  return std::min(needs.estimate.row_bytes, needs.memory / 2);
+}
+
+// "3 with few tokens, 1 that feedback did not help": the matrices without feedback.
+std::string Reasons(const CalibratedOutcome& sum) {
+  std::vector<std::string> reasons;
+  const auto add = [&](uint64_t count, const char* reason) {
+    if (count > 0) reasons.push_back(Cat(FormatCount(count), " ", reason));
+  };
+  add(sum.few_tokens, "with few tokens");
+  add(sum.worse, "that feedback did not help on held-out text");
+  add(sum.unseen, "that no token is multiplied with");
+  return Join(reasons, ", ");
+}
+
+std::string Matrices(uint64_t count) {
+  return Cat(FormatCount(count), count == 1 ? " matrix" : " matrices");
+}
+
+CalibratedOutcome SumOf(const CalibratedRecord& record) {
+  CalibratedOutcome sum;
+  for (const CalibratedOutcome& layer : record.layers) {
+    sum.matrices += layer.matrices;
+    sum.accepted += layer.accepted;
+    sum.few_tokens += layer.few_tokens;
+    sum.worse += layer.worse;
+    sum.unseen += layer.unseen;
+  }
+  return sum;
+}
+
+}  // namespace
+}  // namespace calibrate_report
+
+std::string CalibratedLine(const CalibratedRecord& record, const CalibratedOutcome& outcome,
+                           bool again) {
+  using namespace calibrate_report;
+  const bool output = outcome.layer == record.layer_count;
+  const std::string name = output ? "output" : Cat("layer ", outcome.layer);
+  if (outcome.matrices == 0) return Cat(name, ": no matrix to encode");
+  const std::string reasons = Reasons(outcome);
+  return Cat(name, ": error ", ErrorText(outcome.error_plain), " -> ", ErrorText(outcome.error),
+             "; ", FormatCount(outcome.accepted), " of ", Matrices(outcome.matrices),
+             " with feedback", reasons.empty() ? "" : Cat(" (", reasons, ")"),
+             again ? "; done before" : "");
+}
+
+std::string CalibrateNeedsText(const CalibrateNeeds& needs) {
+  using namespace calibrate_report;
+  const runtime::CalibrateEstimate& estimate = needs.estimate;
+  const std::string taken = TakenLines(needs.buckets);
+  return Cat(taken, taken.empty() ? "" : "\n", "calibration: ", FormatCount(needs.tokens),
+             " tokens; ", FormatBytes(RowsInMemory(needs) + estimate.matrix_bytes),
+             " of activations and matrices, ", FormatBytes(estimate.weight_bytes),
+             " of weights in memory, ", FormatBytes(estimate.row_bytes - RowsInMemory(needs)),
+             " on disk; about ", FormatElapsed(estimate.products / needs.rate), "\n");
+}
+
+Json CalibrateNeedsJson(const CalibrateNeeds& needs) {
+  using namespace calibrate_report;
+  const runtime::CalibrateEstimate& estimate = needs.estimate;
+  Json buckets = Json::array();
+  for (const runtime::CalibrationBucket& bucket : needs.buckets)
+    buckets.push_back({{"bucket", bucket.name},
+                       {"sessions", bucket.sessions},
+                       {"of_sessions", bucket.of_sessions},
+                       {"in_part", bucket.in_part},
+                       {"tokens", bucket.tokens},
+                       {"of_tokens", bucket.of_tokens}});
+  return {{"buckets", std::move(buckets)},
+          {"tokens", needs.tokens},
+          {"memory_bytes", RowsInMemory(needs) + estimate.matrix_bytes},
+          {"weight_bytes", estimate.weight_bytes},
+          {"disk_bytes", estimate.row_bytes - RowsInMemory(needs)},
+          {"multiplications", estimate.products},
+          {"seconds", estimate.products / needs.rate}};
+}
+
+std::string CalibratedSummary(const CalibratedRecord& record) {
+  using namespace calibrate_report;
+  const CalibratedOutcome sum = SumOf(record);
+  const std::string reasons = Reasons(sum);
+  return Cat("calibrated on ", Plural(record.tokens(), "token"), ": ", FormatCount(sum.accepted),
+             " of ", Matrices(sum.matrices), " encoded with feedback",
+             reasons.empty() ? "" : Cat("; without it: ", reasons));
+}
+
+Json CalibratedSummaryJson(const CalibratedRecord& record) {
+  using namespace calibrate_report;
+  const CalibratedOutcome sum = SumOf(record);
+  return {{"tokens", record.tokens()},    {"matrices", sum.matrices}, {"accepted", sum.accepted},
+          {"few_tokens", sum.few_tokens}, {"worse", sum.worse},       {"unseen", sum.unseen}};
+}
+
+}  // namespace moepack::cli

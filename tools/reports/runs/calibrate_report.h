@@ -1,0 +1,33 @@
+// The output of a calibration.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libshard/base/text/json.h"
+#include "libshard/calibrate/calibrated_record.h"
+#include "runtime-shim/calibrate/estimate.h"
+#include "runtime-shim/refit/calibration.h"
+
+namespace moepack::cli {
+
+// A line about a layer; `again` if it was encoded before.
+std::string CalibratedLine(const CalibratedRecord& record, const CalibratedOutcome& outcome,
+                           bool again);
+
+// What a calibration will need.
+struct CalibrateNeeds {
+  runtime::CalibrateEstimate estimate;
+  std::vector<runtime::CalibrationBucket> buckets;
+  uint64_t tokens = 0;
+  uint64_t memory = 0;  // CalibrateOptions::memory
+  double rate = 0;      // multiplications per second on this machine
+};
+std::string CalibrateNeedsText(const CalibrateNeeds& needs);
+Json CalibrateNeedsJson(const CalibrateNeeds& needs);
+
+// How many matrices were encoded with feedback, and why others were not.
+std::string CalibratedSummary(const CalibratedRecord& record);
+Json CalibratedSummaryJson(const CalibratedRecord& record);
+
+}  // namespace moepack::cli
