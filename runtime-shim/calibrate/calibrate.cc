@@ -21,8 +21,6 @@ namespace {
 constexpr uint64_t kShareOfRows = 2;
 constexpr uint64_t kShareOfPass = 8;
 
-constexpr const char* kEmbedding = "token_embd.weight";
-
 class CalibrateRun final : public Calibrator {
  public:
   CalibrateRun(const CalibrateInput& input, const CalibrateOptions& options, OnProgress progress)
@@ -121,8 +119,8 @@ class CalibrateRun final : public Calibrator {
   // on the output is nearly the same for all, and ggml's own weights, which grow with the value,
   // double the divergence that the embedding costs.
   Status EncodeEmbedding(EncodedLayer& encoded) {
-    const HostTensor* const embedding = model_.weights().FindTrunk(kEmbedding);
-    if (embedding == nullptr || !input_.types.contains(kEmbedding)) return Ok();
+    const HostTensor* const embedding = model_.weights().FindTrunk(kEmbeddingTensor);
+    if (embedding == nullptr || !input_.types.contains(kEmbeddingTensor)) return Ok();
     const size_t columns = embedding->shape.back();
     InputMoments alike;
     alike.columns = columns;
@@ -131,18 +129,16 @@ class CalibrateRun final : public Calibrator {
     const std::optional<FeedbackFactor> factor = FeedbackFactor::Of(alike, {}, 0, options_.jobs);
     const std::vector<std::vector<float>> importances = {std::vector<float>(columns, 1), {}};
     const std::vector<float> weights = Decoded(*embedding, 0, RowsOf(*embedding));
-    encoded.tensors[kEmbedding] = EncodeWithFeedback({weights, columns, TypeOf(*embedding)},
-                                                     *factor, importances, options_.jobs);
-    ++encoded.outcome.matrices;
-    ++encoded.outcome.accepted;
+    encoded.tensors[kEmbeddingTensor] = EncodeWithFeedback({weights, columns, TypeOf(*embedding)},
+                                                           *factor, importances, options_.jobs);
     return StartFromEmbedding(encoded);
   }
 
   // Sets the encoded stream to the encoded embeddings.
   Status StartFromEmbedding(const EncodedLayer& encoded) {
-    const auto found = encoded.tensors.find(kEmbedding);
+    const auto found = encoded.tensors.find(kEmbeddingTensor);
     if (found == encoded.tensors.end()) return Ok();
-    const quant::Format* const type = input_.types.find(kEmbedding)->second;
+    const quant::Format* const type = input_.types.find(kEmbeddingTensor)->second;
     const uint64_t row_bytes = *type->BytesFor(spec_.width);
     uint64_t token = 0;
     std::vector<float> row(spec_.width);

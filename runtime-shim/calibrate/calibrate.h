@@ -36,6 +36,9 @@ struct CalibrateOptions {
   uint32_t jobs = 0;         // threads; 0: one per core
 };
 
+// The embedding, which is encoded with the first layer.
+inline constexpr const char* kEmbeddingTensor = "token_embd.weight";
+
 // By GGUF name: the types of the tensors to encode. Others are not touched.
 using TensorTypes = std::map<std::string, const quant::Format*, std::less<>>;
 

@@ -79,9 +79,9 @@ CalibrateEstimate EstimateCalibration(const Model& model, const TensorTypes& typ
   uint64_t widest = 0;
   const auto add = [&](const HostTensor& tensor, bool expert) {
     const auto type = types.find(tensor.name);
-    if (type == types.end() || tensor.shape.size() < 2) return;
+    if (type == types.end() || tensor.shape.size() < 2 || tensor.name == kEmbeddingTensor) return;
     const std::optional<BlockName> name = ParseBlockName(tensor.name);
-    const uint32_t layer = name ? name->block : spec.layers;
+    const auto layer = static_cast<uint32_t>(name ? name->block : spec.layers);
     AddMatrix(tensor, *type->second, expert, layers[layer], seen[layer]);
     widest = std::max(widest, tensor.shape.back());
   };

@@ -25,15 +25,18 @@ namespace calibrate_run {
 namespace {
 
 constexpr const char* kSuffix = ".calibrated";
-// The embedding has no inputs.
-constexpr const char* kEmbedding = "token_embd.weight";
 
 runtime::TensorTypes TypesOf(const TypedGguf& typed) {
   runtime::TensorTypes types;
   for (const GgufTensor& tensor : typed.model.tensors) {
-    if (IsQuantized(*tensor.type) && tensor.name != kEmbedding)
-      types.emplace(tensor.name, tensor.type);
+    if (IsQuantized(*tensor.type)) types.emplace(tensor.name, tensor.type);
   }
+  // An embedding that is the output's matrix, too, serves two ends.
+  const auto& tensors = typed.model.tensors;
+  const bool tied = std::none_of(tensors.begin(), tensors.end(), [](const GgufTensor& tensor) {
+    return tensor.name == "output.weight";
+  });
+  if (tied) types.erase(runtime::kEmbeddingTensor);
   return types;
 }
 
