@@ -76,6 +76,8 @@ struct SigmoidWork {
   }
 };
 
+__device__ float Bounded(float x, float bound) { return bound * tanhf(x / bound); }
+
 // Comparisons are written so that NaN stays.
 struct ActivateWork {
   Activation activation;
@@ -100,6 +102,9 @@ struct ActivateWork {
       out = (silu > limit ? limit : silu) * near;
     } else if (kind == Activation::kRelu) {
       out = (g < 0 ? 0 : g) * u;
+    } else if (kind == Activation::kSitu) {
+      const float own = activation.up_limit > 0 ? Bounded(u, activation.up_limit) : u;
+      out = Bounded(g, limit) * Sigmoid(g) * own;
     } else {
       constexpr float kLimit = 7, kSteepness = 1.702f;
       const float low = g > kLimit ? kLimit : g;

@@ -41,9 +41,10 @@ struct DeltaWeights {
   DeltaConstants constants;
 };
 
-// Kimi delta attention; the output's projection is AttentionWeights::output.
+// Kimi delta attention; the output's projection is AttentionWeights::output. A decay of low rank is
+// projected by `decay_down` first (Kimi-K3).
 struct KdaWeights {
-  Matrix query, key, value, decay, gate, strength;
+  Matrix query, key, value, decay_down, decay, gate, strength;
   KdaConstants constants;
 };
 
@@ -81,12 +82,14 @@ struct LayerWeights {
   MambaWeights mamba;
   ConvolutionWeights convolution;
   IndexerWeights indexer;
+  Matrix attention_score, mlp_score;  // ModelSpec::residual_block: a row each
   Linear mlp_norm;
   MlpWeights dense;  // of layers without experts, or beside them
   ParallelWeights parallel;
   Linear router;  // of layers with experts
   std::vector<float> selection_bias;
-  Matrix space_down, space_up;  // ModelSpec::expert_space: to the experts' space and back
+  // ModelSpec::expert_space: to the experts' space and back; the norm before the second.
+  Matrix space_down, space_up, space_norm;
   MlpWeights shared;
   Matrix shared_gate;
   std::vector<MlpWeights> chunks;  // ModelSpec::chunks
@@ -117,7 +120,7 @@ struct DeviceSet {
 
 // All weights except the routed experts.
 struct DeviceTrunk {
-  Matrix embedding, output, output_bias;
+  Matrix embedding, output, output_bias, output_score;
   Linear output_norm;
   std::vector<float> rope_factors, rope_long, rope_short;
   std::vector<LayerWeights> layers;

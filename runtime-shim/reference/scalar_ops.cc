@@ -29,6 +29,14 @@ double LimitedSilu(double gate, double up, double limit) {
   return std::min(Silu(gate), limit) * std::clamp(up, -limit, limit);
 }
 
+// Sources: Kimi-K3's modeling code; llama.cpp's src/models/kimi-k3.cpp.
+double Bounded(double x, double bound) { return bound * std::tanh(x / bound); }
+
+double Situ(double gate, double up, Activation activation) {
+  const double own = activation.up_limit > 0 ? Bounded(up, activation.up_limit) : up;
+  return Bounded(gate, activation.limit) * Sigmoid(gate) * own;
+}
+
 double Activated(Activation activation, double gate, double up) {
   switch (activation.kind) {
     case Activation::kSilu:
@@ -45,6 +53,8 @@ double Activated(Activation activation, double gate, double up) {
       return LimitedSilu(gate, up, activation.limit);
     case Activation::kRelu:
       return std::max(gate, 0.0) * up;
+    case Activation::kSitu:
+      return Situ(gate, up, activation);
   }
   return std::numeric_limits<double>::quiet_NaN();
 }

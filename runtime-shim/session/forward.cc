@@ -1,6 +1,7 @@
 // hidden = embedding
 // per layer:  hidden += attention(norm(hidden));  hidden += mlp or experts(norm(hidden))
 // logits = output(norm(hidden))
+// forward_residuals.cc has what is normed with residual attention.
 #include "runtime-shim/session/forward.h"
 
 #include <algorithm>
@@ -70,20 +71,24 @@ Status Forward::RunAttentionOf(uint32_t layer) {
   if (spec_.layer[layer].mixes) SHARD_CHECK(MixLayer());
   const bool normed_before = FeedsInParallel() || RoutesEarly() || spec_.one_norm;
   if (!spec_.layer[layer].feeds || normed_before) return Ok();
-  const Rows normed = Now(scratch_.normed);
-  Norm(weights_->mlp_norm, Now(scratch_.hidden), normed);
-  return Mark("norm before the MLP", normed);
+  return NormBeforeMlp();
 }
 
 Status Forward::MixLayer() {
   const Rows hidden = Now(scratch_.hidden), normed = Now(scratch_.normed);
-  Norm(weights_->attention.norm, hidden, normed);
+  SHARD_CHECK(
+      NormStream(weights_->attention.norm, weights_->attention_score, spec_.KeptBefore(layer_)));
   SHARD_CHECK(Mark("attention norm", normed));
+  const bool restarts = spec_.KeepsStream(layer_);
+  if (restarts) KeepStream();
   SHARD_CHECK(Attend());
   const Rows branch = Now(scratch_.branch);
   const Matrix& after = weights_->attention.norm_after;
   if (after) executor_.RmsNorm(branch, {after, {}, spec_.norm_eps}, branch);
-  executor_.Add(hidden, branch, spec_.residual_scale);
+  if (restarts)
+    executor_.Copy(branch, hidden);
+  else
+    executor_.Add(hidden, branch, spec_.residual_scale);
   return Ok();
 }
 
@@ -196,13 +201,13 @@ Status Forward::RunAttention(std::vector<Segment>& segments, uint32_t layer, boo
   return RunAttentionOf(layer);
 }
 
-void Forward::ResumeAfterAttention(std::vector<Segment>& segments, uint32_t layer, bool trace) {
+Status Forward::ResumeAfterAttention(std::vector<Segment>& segments, uint32_t layer, bool trace) {
   Place(segments);
   trace_ = trace;
   layer_ = layer;
   weights_ = &model_.trunk().layers[layer];
   // AddShared reads the normed rows.
-  if (!FeedsInParallel()) Norm(weights_->mlp_norm, Now(scratch_.hidden), Now(scratch_.normed));
+  return FeedsInParallel() ? Ok() : NormBeforeMlp();
 }
 
 Status Forward::RunSegments(std::span<Segment> segments, uint32_t layers) {
@@ -222,7 +227,14 @@ Status Forward::PutLogits(std::span<const uint32_t> rows, bool trace) {
   trace_ = trace;
   const auto count = static_cast<uint32_t>(rows.size());
   const Rows normed = scratch_.normed.Slice(0, count), logits = scratch_.logits.Slice(0, count);
-  executor_.Gather(Now(scratch_.hidden), rows, {}, normed);
+  Rows stream = Now(scratch_.hidden);
+  if (const uint32_t kept = spec_.KeptBefore(spec_.layers); kept > 0) {
+    const Rows mixed = Now(scratch_.normed);
+    SHARD_CHECK(MixStreams(model_.trunk().output_score, kept, mixed));
+    stream = Now(scratch_.branch);
+    executor_.Copy(mixed, stream);
+  }
+  executor_.Gather(stream, rows, {}, normed);
   Norm(model_.trunk().output_norm, normed, normed);
   SHARD_CHECK(Mark("output norm", normed));
   executor_.MatMul(model_.trunk().output, normed, logits);

@@ -29,9 +29,9 @@ class Forward {
   Status Run(std::vector<Segment>& segments, uint32_t layers, bool trace);
   // Calls `ran` after each layer with the share of the layers that have run. May be empty.
   void WatchLayers(std::function<void(double share)> ran) { ran_ = std::move(ran); }
-  // For passes that run one layer at a time over whole windows, whose rows the caller keeps between
-  // the layers (layer_pass.h). Every segment starts at position 0. Sets which tokens are run, and
-  // puts their embeddings into scratch.hidden.
+  // For passes that run one layer at a time over whole windows, whose rows (scratch.stream) the
+  // caller keeps between the layers (layer_pass.h). Every segment starts at position 0. Sets which
+  // tokens are run, and puts their embeddings into scratch.hidden.
   Status Embed(std::vector<Segment>& segments);
   // The first half of a layer: scratch.hidden first holds the layer's input, and then the stream
   // after attention; scratch.normed is the input of the layer's MLP or experts, unless the router
@@ -50,7 +50,7 @@ class Forward {
   Status PutRouterInputs();
   Result<Rows> PutExpertInputs();
   // For AddExperts without a first half: scratch.hidden holds the stream after attention.
-  void ResumeAfterAttention(std::vector<Segment>& segments, uint32_t layer, bool trace);
+  Status ResumeAfterAttention(std::vector<Segment>& segments, uint32_t layer, bool trace);
   // Instead of RunMlp: puts the shared experts' output, zero without any, into scratch.branch.
   void RunShared();
 
@@ -72,6 +72,16 @@ class Forward {
   bool RoutesEarly() const { return spec_.routes_early && weights_->moe(); }
   // Norms the output of the MLP or the experts, if the family does, and adds it to the stream.
   void AddBranch(float scale);
+
+  // forward_residuals.cc
+  // ModelSpec::residual_block: what a layer kept, by its number among those that do.
+  Rows Kept(uint32_t number) const;
+  void KeepStream();
+  // Puts the mix of `kept` kept streams and the current one into `out`.
+  Status MixStreams(const Matrix& score, uint32_t kept, const Rows& out);
+  // Puts the norm of the stream, or of its mix with `kept` others, into scratch.normed.
+  Status NormStream(const Linear& norm, const Matrix& score, uint32_t kept);
+  Status NormBeforeMlp();
 
   // forward_attention.cc
   Status Attend();
@@ -118,7 +128,7 @@ class Forward {
 
   // forward_kda.cc
   Status RunKda();
-  Status ReadProjection(const Matrix& matrix, std::vector<float>& out);
+  Status ReadProjection(const Matrix& matrix, const Rows& in, std::vector<float>& out);
 
   // forward_parallel.cc
   Status AddInParallel();

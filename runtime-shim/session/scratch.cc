@@ -123,6 +123,7 @@ void AddAttention(const DeviceModel& model, uint32_t batch, Scratch& scratch, Al
   all.Add(scratch.query_wide, batch, heads * spec.key_width);
   all.Add(scratch.queries, batch, heads * (spec.latent.rank + spec.rope.dims));
   all.Add(scratch.latent_out, batch, heads * spec.latent.rank);
+  if (spec.gated_attention) all.Add(scratch.gates, batch, heads * spec.latent.value_width);
   const IndexerShape& indexer = spec.indexer;
   all.Add(scratch.index_queries, batch, uint64_t{indexer.heads} * indexer.width);
   all.Add(scratch.index_key, batch, indexer.width);
@@ -146,9 +147,12 @@ void AddScratch(const DeviceModel& model, const RowCounts& counts, Scratch& scra
   const uint32_t batch = counts.batch;
   const ModelSpec& spec = model.spec();
   scratch.batch = batch;
-  for (Rows* rows : {&scratch.hidden, &scratch.normed, &scratch.branch, &scratch.expert_in,
-                     &scratch.expert_out, &scratch.zeros})
+  all.Add(scratch.stream, batch, spec.stream_width());
+  for (Rows* rows :
+       {&scratch.normed, &scratch.branch, &scratch.expert_in, &scratch.expert_out, &scratch.zeros})
     all.Add(*rows, batch, spec.width);
+  if (const uint32_t kept = spec.KeptBefore(spec.layers); kept > 0)
+    all.Add(scratch.scores, batch, kept + 1);
   all.Add(scratch.space_in, batch, spec.expert_space);
   all.Add(scratch.space_out, batch, spec.expert_space);
   AddAttention(model, batch, scratch, all);
@@ -252,6 +256,7 @@ Result<Caches> AllocateRows(const DeviceModel& model, const RowCounts& counts, S
                  "a smaller --context needs less"};
   }
   SHARD_CHECK(rows.Make(executor, made.buffers));
+  made.hidden = made.stream.Columns(0, spec.width);
   SHARD_CHECK(all.Make(executor, caches.buffers));
   // Last, so that the sessions that are open keep their rows if something does not fit.
   if (larger) scratch = std::move(made);

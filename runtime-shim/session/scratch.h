@@ -27,7 +27,9 @@ using LayerCaches = std::vector<LayerCache>;
 // All have `batch` rows, except for the logits. The comments give widths in values.
 struct Scratch {
   uint32_t batch = 0;
+  Rows stream;                  // ModelSpec::stream_width: `hidden`, then what layers keep of it
   Rows hidden, normed, branch;  // width
+  Rows scores;                  // of residual attention: one for each part of `stream`
   Rows queries, attended;       // heads * key width, heads * value width
   Rows keys, values;            // like the widest layer's cache, for passes of several sessions
   // Latent attention: down-projected, before the heads' keys. query_wide also if queries have
