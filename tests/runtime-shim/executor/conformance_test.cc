@@ -202,7 +202,7 @@ std::string ActivationName(
     const ::testing::TestParamInfo<ExecutorActivations::ParamType>& parameters) {
   const auto& [kind, activation] = parameters.param;
   constexpr const char* kNames[] = {"silu",         "gelu",         "clamped_silu", "sigmoid",
-                                    "squared_relu", "limited_silu", "relu"};
+                                    "squared_relu", "limited_silu", "relu",         "situ"};
   return std::string(kind.name) + "_" + kNames[static_cast<size_t>(activation.kind)];
 }
 
@@ -301,8 +301,8 @@ INSTANTIATE_TEST_SUITE_P(
                        ::testing::Values(Activation::kSilu, Activation::kGelu,
                                          Activation::kClampedSilu, Activation::kSigmoid,
                                          Activation::kSquaredRelu,
-                                         Activation(Activation::kLimitedSilu, 7),
-                                         Activation::kRelu)),
+                                         Activation(Activation::kLimitedSilu, 7), Activation::kRelu,
+                                         Activation(Activation::kSitu, 4, 25))),
     ActivationName);
 
 }  // namespace

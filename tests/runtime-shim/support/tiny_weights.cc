@@ -34,8 +34,8 @@ class Builder {
       : architecture_(architecture), weights_(std::make_shared<Weights>()) {
     weights_->path = "tiny";
     weights_->metadata.Set("general.architecture", GgufValue::String(architecture));
-    latent_ =
-        Is("deepseek2") || Is("mistral4") || Is("bailingmoe3") || Is("deepseek32") || Is("glm-dsa");
+    kda_ = Is("bailingmoe3") || Is("kimi-k3");
+    latent_ = Is("deepseek2") || Is("mistral4") || Is("deepseek32") || Is("glm-dsa") || kda_;
     hybrid_ = Is("qwen3next") || Is("qwen35moe");
   }
 
@@ -44,6 +44,7 @@ class Builder {
     Trunk("token_embd.weight", {kVocabulary, kWidth}, 1);
     Trunk("output.weight", {kVocabulary, kWidth}, 1);
     Norm(Is("lfm2moe") ? "token_embd_norm" : "output_norm", kWidth);
+    if (Is("kimi-k3")) Trunk("output_res_score.weight", {kWidth}, 1);
     if (Is("phimoe")) Trunk("output.bias", {kVocabulary}, 0.1f);
     set_.label = "model";
     if (Is("nemotron_h_moe")) {
@@ -54,13 +55,14 @@ class Builder {
       prefix_ = "blk." + std::to_string(layer) + ".";
       Norm("attn_norm", kWidth);
       // The second layer of the hybrids has attention.
-      const bool mixed = hybrid_ || Is("granitehybrid") || Is("lfm2moe") || Is("bailingmoe3");
+      const bool mixed = hybrid_ || Is("granitehybrid") || Is("lfm2moe") || kda_;
       if (mixed && layer == 0)
         Recurrence();
       else
         latent_ ? Latent() : Heads();
       const bool post = Is("glm4moe") || Is("gpt-oss") || hybrid_;
       if (!Is("cohere2moe")) Norm(post ? "post_attention_norm" : "ffn_norm", kWidth);
+      if (Is("kimi-k3")) Scores();
       Experts(layer);
     }
     weights_->sets.push_back(std::move(set_));
@@ -75,7 +77,7 @@ class Builder {
 
   void Recurrence() {
     if (Is("granitehybrid")) return Mamba();
-    if (Is("bailingmoe3")) return Kda();
+    if (kda_) return Kda();
     hybrid_ ? Delta() : Convolution();
   }
 
@@ -187,7 +189,8 @@ class Builder {
     if (Is("step35")) StepKeys();
     if (Is("nemotron_h_moe")) NemotronKeys();
     if (Is("gemma4")) GemmaKeys();
-    if (Is("bailingmoe3")) KdaKeys();
+    if (kda_) KdaKeys();
+    if (Is("kimi-k3")) KimiKeys();
     if (Is("minimax-m3")) BlockKeys();
     if (Is("cohere2moe")) CommandKeys();
     if (Is("deepseek32")) Key("attention.indexer.top_k", GgufValue::U32(64));
@@ -211,14 +214,23 @@ class Builder {
     Key("rope.dimension_count", GgufValue::U32(4));
   }
 
-  // The first layer has Kimi delta attention, the second latent attention; both have limits.
+  // The first layer has Kimi delta attention, the second latent attention; Ling's have limits.
   void KdaKeys() {
     Key("attention.head_count_kv", GgufValue::I32s(std::vector<int32_t>{0, 1}));
     Key("ssm.conv_kernel", GgufValue::U32(4));
     Key("kda.head_dim", GgufValue::U32(kDeltaWidth));
     Key("kda.gate_lower_bound", GgufValue::F32(-5));
+    if (Is("kimi-k3")) return;
     Key("swiglu_clamp_exp", GgufValue::F32s(std::vector<float>{0, 0.3f}));
     Key("swiglu_clamp_shexp", GgufValue::F32s(std::vector<float>{0.2f, 0}));
+  }
+
+  // Each layer keeps the stream before it.
+  void KimiKeys() {
+    Key("attn_res.block_size", GgufValue::U32(1));
+    Key("expert_latent_length", GgufValue::U32(kRank));
+    Key("activation.situ_beta", GgufValue::F32(2));
+    Key("activation.situ_linear_beta", GgufValue::F32(3));
   }
 
   // A token sees two of the blocks of two keys.
@@ -379,11 +391,19 @@ class Builder {
       Own(std::string("attn_") + part + ".weight", {values, kWidth});
       Own(std::string("ssm_conv1d_") + part + ".weight", {values, 1, 4});
     }
-    Own("ssm_f_a.weight", {values, kWidth});
-    Own("ssm_g_a.weight", {values, kWidth});
+    if (Is("kimi-k3")) {
+      Own("ssm_f_a.weight", {kDeltaWidth, kWidth});
+      Own("ssm_f_b.weight", {values, kDeltaWidth});
+    } else {
+      Own("ssm_f_a.weight", {values, kWidth});
+    }
+    Own(Is("kimi-k3") ? "ssm_g.weight" : "ssm_g_a.weight", {values, kWidth});
     Own("ssm_beta.weight", {kHeads, kWidth});
     Own("ssm_dt.bias", {values});
-    Trunk(prefix_ + "ssm_a", {kHeads, 1}, 0.5f, 1);
+    if (Is("kimi-k3"))
+      Trunk(prefix_ + "ssm_a", {kHeads}, 0.5f, -1);
+    else
+      Trunk(prefix_ + "ssm_a", {kHeads, 1}, 0.5f, 1);
     Norm("ssm_norm", kDeltaWidth);
     Own("attn_output.weight", {kWidth, values});
   }
@@ -399,6 +419,7 @@ class Builder {
     Own("attn_output.weight", {kWidth, kHeads * kValueWidth});
     if (Is("deepseek32")) Own("indexer.attn_k.weight", {kRotated, kWidth});
     if (Is("bailingmoe3")) Own("attn_gate.weight", {kHeads, kWidth});
+    if (Is("kimi-k3")) Own("attn_gate.weight", {kHeads * kValueWidth, kWidth});
     if (Is("glm-dsa")) Indexer();
   }
 
@@ -415,6 +436,18 @@ class Builder {
     Own("ffn_up_shexp.weight", {kInner, kWidth});
     Own("ffn_down_shexp.weight", {kWidth, kInner});
     if (Is("qwen2moe") || hybrid_) Own("ffn_gate_inp_shexp.weight", {1, kWidth});
+  }
+
+  // Of residual attention.
+  void Scores() {
+    for (const char* part : {"attn", "ffn"})
+      Trunk(prefix_ + part + "_res_score.weight", {kWidth}, 1);
+  }
+
+  void Space(const std::string& name) {
+    Own(name + "_down.weight", {kRank, kWidth});
+    Own(name + "_up.weight", {kWidth, kRank});
+    if (Is("kimi-k3")) Norm(name + "_norm", kRank);
   }
 
   // One chunk expert for each pair of experts.
@@ -443,12 +476,12 @@ class Builder {
     for (uint32_t id = 0; id < kExperts; ++id) set_.experts_by_layer[layer].push_back(id);
     if (Is("gemma4"))
       set_.tensors.push_back(Make(prefix_ + "ffn_down_exps.scale", {kExperts}, 0.2f, 1));
-    if (ungated) Own("ffn_latent_down.weight", {kRank, kWidth});
-    if (ungated) Own("ffn_latent_up.weight", {kWidth, kRank});
+    const bool space = ungated || Is("kimi-k3");
+    if (space) Space(ungated ? "ffn_latent" : "ffn_routed");
     for (const char* kind : {"gate", "up", "down"}) {
       if (ungated && kind[0] == 'g') continue;
       const bool down = kind[0] == 'd';
-      const uint64_t width = ungated ? kRank : kWidth;
+      const uint64_t width = space ? kRank : kWidth;
       const bool fused = Is("mistral4");  // gate and up are one tensor
       if (fused && kind[0] == 'u') continue;
       const uint64_t inner = fused && !down ? 2 * kInner : kInner;
@@ -460,7 +493,7 @@ class Builder {
   }
 
   std::string architecture_, prefix_;
-  bool latent_ = false, hybrid_ = false;
+  bool latent_ = false, hybrid_ = false, kda_ = false;
   Numbers numbers_;
   std::shared_ptr<Weights> weights_;
   ExpertSet set_;

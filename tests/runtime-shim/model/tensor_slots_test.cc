@@ -1,4 +1,4 @@
-#include "runtime-shim/model/layer_weights.h"
+#include "runtime-shim/model/tensor_slots.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
