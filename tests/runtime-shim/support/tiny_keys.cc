@@ -161,7 +161,7 @@ void Keys::KdaKeys() {
   Key("kda.head_dim", GgufValue::U32(kDeltaWidth));
   Key("kda.gate_lower_bound", GgufValue::F32(-5));
   if (Is("kimi-k3")) return;
-  Key("swiglu_clamp_exp", GgufValue::F32s(std::vector<float>{0, 0.3f}));
+  Key("swiglu_clamp_exp", GgufValue::F32s(std::vector<float>{0, 1}));
   Key("swiglu_clamp_shexp", GgufValue::F32s(std::vector<float>{0.2f, 0}));
 }
 
