@@ -206,20 +206,16 @@ struct ModelSpec {
   bool gated_mlps = true;                 // MLPs and experts have a gate beside `up`
   uint32_t expert_space = 0;  // experts work on this many values, between two projections; 0: width
   uint32_t expert_width() const { return expert_space > 0 ? expert_space : width; }
-  // Those projections are `<name>_down` and `<name>_up`; before the second there may be a norm,
-  // `<name>_norm`.
+  // Those are `<name>_down` and `<name>_up`; before the second there may be a norm, `<name>_norm`.
   const char* space_tensors = "ffn_latent";
-
   // Residual attention (Kimi-K3): every residual_block-th layer keeps the stream that it starts
   // from, and a new one starts with attention's output. The norms before attention, MLP and head
-  // see a mix of the kept streams and the current one (executor/residual_mix.h). 0: they see the
-  // stream.
+  // see a mix of the kept streams and the current one (executor/residual_mix.h), if any are kept.
   uint32_t residual_block = 0;
   bool KeepsStream(uint32_t number) const {
     return residual_block > 0 && number % residual_block == 0;
   }
-  // The kept streams that attention of this layer sees; with layer number + 1, those that its MLP
-  // does.
+  // The kept streams that attention of this layer sees; with number + 1, those of its MLP.
   uint32_t KeptBefore(uint32_t number) const {
     return residual_block == 0 ? 0 : (number + residual_block - 1) / residual_block;
   }
