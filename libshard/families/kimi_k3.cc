@@ -1,6 +1,8 @@
 // Kimi-K3: Kimi delta attention (KDA) and latent attention, each with a gate; residuals that are
 // weighed by attention over earlier ones; experts of block_sparse_moe in a smaller space between
 // two projections. The config nests a KimiLinear. Names: public readers of moonshotai/Kimi-K3.
+#include <algorithm>
+
 #include "libshard/base/text/text.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/families/deepseek2.h"
@@ -173,11 +175,33 @@ Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) 
   return ConvertHf(model, family, options);
 }
 
+// Latent attention without rotation, each layer's attention with a gate per value; residual
+// attention; a bounded activation.
+void Fill(SpecKeys& keys, ModelSpec& spec) {
+  FillDeepseek2(keys, spec);
+  FillKda(keys, spec);
+  spec.kda.negative_rates = true;
+  for (LayerSpec& layer : spec.layer) layer.rope = false;
+  spec.gated_attention = true;
+  spec.residual_block = keys.Uint("attn_res.block_size", 0);
+  spec.expert_space = keys.Uint("expert_latent_length", 0);
+  spec.space_tensors = "ffn_routed";
+  const float bound = keys.RequiredFloat("activation.situ_beta");
+  const float up_bound = keys.RequiredFloat("activation.situ_linear_beta");
+  if (!(bound > 0)) keys.Refuse("activation.situ_beta", "a number above 0", Cat(bound));
+  spec.activation = spec.expert_activation =
+      Activation(Activation::kSitu, bound, std::max(up_bound, 0.0f));
+}
+
 constexpr std::string_view kArchitectures[] = {"KimiK3ForConditionalGeneration"};
 constexpr std::string_view kModelTypes[] = {"kimi_k3"};
 
 constexpr GgufArchitecture kGraphs[] = {
     {.name = kGraph, .routing = kSigmoidOfKeys},
+};
+
+constexpr RuntimeFamily kRuns[] = {
+    {kGraph, "Kimi-K3", Fill, /*layers_without_heads=*/true},
 };
 
 }  // namespace
@@ -188,6 +212,7 @@ constinit const FamilyEntry kKimiK3 = {
     .graphs = kGraphs,
     .architecture = kGraph,
     .convert = Convert,
+    .runs = kRuns,
 };
 
 }  // namespace moepack

@@ -355,7 +355,7 @@ void FillNgrams(SpecKeys& keys, ModelSpec& spec) {
   ngrams.width = keys.Required("embedding_length_per_layer_input");
   ngrams.kernel = keys.Required("ple.conv_kernel");
   ngrams.end = keys.Uint("ple.eos_token_id", 0);
-  ngrams.channels = spec.stream_width();
+  ngrams.channels = spec.hidden_width();
   constexpr uint32_t kMostNumbers = 1024;  // of each, as in the conversion
   if (ngrams.size < 2 || ngrams.size > kMostNumbers)
     return keys.Refuse("ple.ngram_size", Cat("a number from 2 to ", kMostNumbers),

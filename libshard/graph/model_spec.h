@@ -137,8 +137,8 @@ struct ModelSpec {
   CompressedShape compressed;
   StreamShape streams;
   NgramShape ngrams;
-  // Of a row that runs through the layers.
-  uint32_t stream_width() const { return std::max(streams.count, 1u) * width; }
+  // Of all the streams that a block adds to.
+  uint32_t hidden_width() const { return std::max(streams.count, 1u) * width; }
   // The compressors of a layer with a ratio, of attention's keys and of the indexer's.
   CompressorShape CompressorOf(uint32_t number) const {
     return {layer[number].ratio, layer[number].key_width, layer[number].own_indexer};
@@ -162,7 +162,7 @@ struct ModelSpec {
   bool norm_after_rope = false;        // Hunyuan: weighted, after the rotation
   bool norm_whole_projection = false;  // MiniMax-M2, OLMoE: one norm over all heads
   bool norm_values = false;            // Gemma-4: unweighted; keys may also be used as values
-  // AFMoE: the sigmoid of a gate as wide as attention's results multiplies them.
+  // AFMoE, Kimi-K3: the sigmoid of a gate as wide as attention's results multiplies them.
   bool gated_attention = false;
   // AFMoE: attention's output and that of the MLP or experts are normed before they are added.
   bool norms_after = false;
@@ -206,6 +206,21 @@ struct ModelSpec {
   bool gated_mlps = true;                 // MLPs and experts have a gate beside `up`
   uint32_t expert_space = 0;  // experts work on this many values, between two projections; 0: width
   uint32_t expert_width() const { return expert_space > 0 ? expert_space : width; }
+  // Those are `<name>_down` and `<name>_up`; before the second there may be a norm, `<name>_norm`.
+  const char* space_tensors = "ffn_latent";
+  // Residual attention (Kimi-K3): every residual_block-th layer keeps the stream that it starts
+  // from, and a new one starts with attention's output. The norms before attention, MLP and head
+  // see a mix of the kept streams and the current one (executor/residual_mix.h), if any are kept.
+  uint32_t residual_block = 0;
+  bool KeepsStream(uint32_t number) const {
+    return residual_block > 0 && number % residual_block == 0;
+  }
+  // The kept streams that attention of this layer sees; with number + 1, those of its MLP.
+  uint32_t KeptBefore(uint32_t number) const {
+    return residual_block == 0 ? 0 : (number + residual_block - 1) / residual_block;
+  }
+  // Of a row that runs through the layers: the streams, and all that is kept.
+  uint64_t stream_width() const { return hidden_width() + uint64_t{width} * KeptBefore(layers); }
 
   std::vector<LayerSpec> layer;
 };

@@ -18,14 +18,18 @@ struct Activation {
     kLimitedSilu,    // Step-3.5: min(silu(gate), limit) * clamp(up, -limit, limit)
     kRelu,           // max(gate, 0) * up
     kSiluOfLimited,  // DeepSeek-V4: silu(min(gate, limit)) * clamp(up, -limit, limit)
+    // Kimi-K3, with Bounded(x, b) = b * tanh(x / b): Bounded(gate, limit) * sigmoid(gate) *
+    // Bounded(up, up_limit)
+    kSitu,
   };
   Kind kind = kSilu;
-  float limit = 0;  // for kLimitedSilu and kSiluOfLimited
+  float limit = 0;     // for kLimitedSilu, kSiluOfLimited and kSitu
+  float up_limit = 0;  // for kSitu; 0: `up` has no bound
 
   // A kind converts to an activation.
   constexpr Activation(Kind own = kSilu,  // NOLINT(google-explicit-constructor)
-                       float largest = 0)
-      : kind(own), limit(largest) {}
+                       float largest = 0, float largest_up = 0)
+      : kind(own), limit(largest), up_limit(largest_up) {}
   bool operator==(const Activation&) const = default;
 };
 
@@ -69,6 +73,8 @@ struct KdaShape {
   uint32_t heads = 0, width = 0;
   uint32_t kernel = 0;    // tokens that the convolutions see
   float lower_bound = 0;  // of the decay's logarithm; below zero
+  bool negative_rates =
+      false;  // in the file (Kimi-K3); runtime-shim/model/kda.h has them above zero
 
   uint32_t values() const { return heads * width; }  // of queries, keys or values
   RecurrentShape state() const { return {kernel, 3 * values(), uint64_t{values()} * width}; }

@@ -442,6 +442,11 @@ Result<std::unique_ptr<Calibrator>> Calibrator::Open(const CalibrateInput& input
     return Error{Code::kUnsupported,
                  Cat(input.model.weights().path, ": --calibrate: expected experts of their own, ",
                      "found experts that share chunks (", input.model.spec().architecture, ")")};
+  const ModelSpec& spec = input.model.spec();
+  if (spec.stream_width() != spec.width)
+    return Error{Code::kUnsupported,
+                 Cat(input.model.weights().path, ": --calibrate: expected one residual stream, ",
+                     "found ", spec.stream_width() / spec.width, " (", spec.architecture, ")")};
   auto run = std::make_unique<CalibrateRun>(input, options, std::move(progress));
   SHARD_CHECK(run->Start());
   return Result<std::unique_ptr<Calibrator>>(std::move(run));

@@ -119,6 +119,20 @@ struct ReluAct {
   }
 };
 
+// Highway's Tanh, too, loses NaN.
+HWY_INLINE V BoundedBy(V bound, V x) {
+  const V bounded = hn::Mul(bound, hn::Tanh(D(), hn::Div(x, bound)));
+  return hn::IfThenElse(hn::Eq(x, x), bounded, x);
+}
+
+struct SituAct {
+  float limit, up_limit;
+  V operator()(V gate, V up) const {
+    const V g = hn::Mul(BoundedBy(Splat(limit), gate), SigmoidOf(gate));
+    return hn::Mul(g, up_limit > 0 ? BoundedBy(Splat(up_limit), up) : up);
+  }
+};
+
 template <class Act>
 HWY_INLINE void ActivateAll(const Act& act, std::span<float> gate, std::span<const float> up) {
   const D d;
@@ -153,6 +167,8 @@ void ActivateLanes(Activation activation, std::span<float> gate, std::span<const
       return ActivateAll(ReluAct(), gate, up);
     case Activation::kSiluOfLimited:
       return ActivateAll(SiluOfLimitedAct{activation.limit}, gate, up);
+    case Activation::kSitu:
+      return ActivateAll(SituAct{activation.limit, activation.up_limit}, gate, up);
   }
 }
 

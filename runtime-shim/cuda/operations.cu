@@ -76,6 +76,8 @@ struct SigmoidWork {
   }
 };
 
+__device__ float Bounded(float x, float bound) { return bound * tanhf(x / bound); }
+
 // Comparisons are written so that NaN stays.
 struct ActivateWork {
   Activation activation;
@@ -104,6 +106,9 @@ struct ActivateWork {
       const float low = g > limit ? limit : g;
       const float near = u > limit ? limit : u < -limit ? -limit : u;
       out = low * Sigmoid(low) * near;
+    } else if (kind == Activation::kSitu) {
+      const float own = activation.up_limit > 0 ? Bounded(u, activation.up_limit) : u;
+      out = Bounded(g, limit) * Sigmoid(g) * own;
     } else {
       constexpr float kLimit = 7, kSteepness = 1.702f;
       const float low = g > kLimit ? kLimit : g;

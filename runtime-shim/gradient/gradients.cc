@@ -199,6 +199,24 @@ void SiluOfLimited(float limit, std::span<float> gate, std::span<float> up, std:
       [limit](float x) { return ClampAt(x, -limit, limit); });
 }
 
+Sloped BoundedAt(float x, float bound) {
+  const float t = std::tanh(x / bound);
+  return {bound * t, 1 - t * t};
+}
+
+void Situ(Activation activation, std::span<float> gate, std::span<float> up, std::span<float> out) {
+  Multiply(
+      gate, up, out,
+      [&](float x) {
+        const Sloped bounded = BoundedAt(x, activation.limit), share = SigmoidAt(x);
+        return Sloped{bounded.value * share.value,
+                      bounded.slope * share.value + bounded.value * share.slope};
+      },
+      [&](float x) {
+        return activation.up_limit > 0 ? BoundedAt(x, activation.up_limit) : Identity(x);
+      });
+}
+
 }  // namespace
 
 void ActivateWithSlopes(Activation activation, std::span<float> gate, std::span<float> up,
@@ -221,6 +239,8 @@ void ActivateWithSlopes(Activation activation, std::span<float> gate, std::span<
       return Multiply(gate, up, out, ReluAt, Identity);
     case Activation::kSiluOfLimited:
       return SiluOfLimited(activation.limit, gate, up, out);
+    case Activation::kSitu:
+      return Situ(activation, gate, up, out);
   }
 }
 

@@ -31,7 +31,7 @@ struct MixtureSizes {
 StreamWeights TakeMixture(TensorSlots& slots, const std::string& prefix, const ModelSpec& spec,
                           const MixtureSizes& sizes) {
   StreamWeights streams;
-  streams.projection = slots.Required(prefix + "fn.weight", {sizes.projected, spec.stream_width()});
+  streams.projection = slots.Required(prefix + "fn.weight", {sizes.projected, spec.hidden_width()});
   streams.constants.scale = HostValues(slots, prefix + "scale.weight", {1, sizes.scales});
   streams.constants.base = HostValues(slots, prefix + "base.weight", {1, sizes.projected});
   return streams;

@@ -32,11 +32,13 @@ struct CompressedWeights {
 };
 
 // ModelSpec::streams: `projection` has StreamShape::projected() rows, for the head of the model
-// StreamShape::count. Gated streams have neither.
+// StreamShape::count. Gated streams have neither. ModelSpec::residual_block: only a score, of one
+// row.
 struct StreamWeights {
   Matrix projection;
   StreamConstants constants;
   GatedStreamWeights gates;
+  Matrix score = {};
 };
 
 CompressedWeights TakeCompressed(TensorSlots& slots, const ModelSpec& spec, uint32_t layer);

@@ -8,7 +8,7 @@ namespace {
 // The vector of all streams, in parts of one stream.
 std::vector<Matrix> StreamVectors(TensorSlots& slots, const std::string& name,
                                   const ModelSpec& spec) {
-  const Matrix all = slots.RequiredVector(name, spec.stream_width());
+  const Matrix all = slots.RequiredVector(name, spec.hidden_width());
   std::vector<Matrix> parts(spec.streams.count, all);
   for (size_t stream = 0; stream < parts.size() && all; ++stream) {
     parts[stream].offset += stream * spec.width * sizeof(float);
@@ -21,7 +21,7 @@ std::vector<Matrix> StreamVectors(TensorSlots& slots, const std::string& name,
 
 GatedStreamWeights TakeHeadGates(TensorSlots& slots, const ModelSpec& spec) {
   const std::string prefix = "output_hc_";
-  const uint64_t width = spec.stream_width(), rank = spec.streams.low_rank;
+  const uint64_t width = spec.hidden_width(), rank = spec.streams.low_rank;
   return {StreamVectors(slots, prefix + "norm.weight", spec),
           slots.Required(prefix + "down.weight", {rank, width}),
           slots.Required(prefix + "up.weight", {width, rank}),
@@ -30,7 +30,7 @@ GatedStreamWeights TakeHeadGates(TensorSlots& slots, const ModelSpec& spec) {
 
 GatedStreamWeights TakeGatedStreams(TensorSlots& slots, const std::string& prefix,
                                     const ModelSpec& spec) {
-  const uint64_t width = spec.stream_width(), rank = spec.streams.low_rank;
+  const uint64_t width = spec.hidden_width(), rank = spec.streams.low_rank;
   return {StreamVectors(slots, prefix + "norm.weight", spec),
           slots.Required(prefix + "down.weight", {rank, width}),
           slots.Required(prefix + "up.weight", {width, rank}),

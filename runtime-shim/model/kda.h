@@ -1,6 +1,6 @@
-// Kimi delta attention (KDA): the recurrence of Ling 3.0, one token after another, in plain floats.
-// Sources: "Kimi Linear" (arXiv 2510.26692), section 3; llama.cpp's src/models/bailingmoe3.cpp for
-// the order of operations.
+// Kimi delta attention (KDA): the recurrence of Ling 3.0 and Kimi-K3, one token after another, in
+// plain floats. Sources: "Kimi Linear" (arXiv 2510.26692), section 3; llama.cpp's
+// src/models/bailingmoe3.cpp for the order of operations.
 //
 // As with a delta net (recurrence.h), from which it differs in its decay and in the function of its
 // gate, the host computes it for every executor.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
+#include "runtime-shim/model/tensor_slots.h"
 
 namespace moepack::runtime {
 namespace {
@@ -37,6 +38,7 @@ class TrunkBuilder {
     vocabulary_ = trunk.embedding.rows;
     if (spec_.streams.count > 0) trunk.streams = TakeHeadStreams(slots_, spec_);
     if (spec_.ngrams.size > 0) trunk.ngram_table = TakeNgramTable(slots_, spec_.ngrams);
+    trunk.streams.score = Score("output_res_score.weight");
     trunk.rope_factors =
         slots_.Values("rope_freqs.weight", std::max(spec_.rope.dims, spec_.local_rope.dims) / 2);
     trunk.rope_long = slots_.Values("rope_factors_long.weight", spec_.rope.dims / 2);
@@ -55,6 +57,11 @@ class TrunkBuilder {
   Linear Norm(const std::string& name) {
     return {slots_.RequiredVector(name + ".weight", spec_.width),
             slots_.OptionalVector(name + ".bias", spec_.width)};
+  }
+
+  // Of residual attention.
+  Matrix Score(const std::string& name) {
+    return spec_.residual_block > 0 ? slots_.RequiredVector(name, spec_.width) : Matrix();
   }
 
   Matrix WidthNorm(const char* name) { return slots_.RequiredVector(Name(name), spec_.width); }
@@ -174,8 +181,14 @@ class TrunkBuilder {
     kda.query = projection("attn_q.weight", values);
     kda.key = projection("attn_k.weight", values);
     kda.value = projection("attn_v.weight", values);
-    kda.decay = projection("ssm_f_a.weight", values);
-    kda.gate = projection("ssm_g_a.weight", values);
+    if (slots_.Has(Name("ssm_f_b.weight"))) {
+      kda.decay_down = projection("ssm_f_a.weight", shape.width);
+      kda.decay = slots_.Required(Name("ssm_f_b.weight"), {values, shape.width});
+    } else {
+      kda.decay = projection("ssm_f_a.weight", values);
+    }
+    const bool whole = slots_.Has(Name("ssm_g.weight"));
+    kda.gate = projection(whole ? "ssm_g.weight" : "ssm_g_a.weight", values);
     kda.strength = projection("ssm_beta.weight", shape.heads);
     layer.attention.output = Weighted("attn_output", {spec_.width, values});
     KdaConstants& constants = kda.constants;
@@ -184,9 +197,17 @@ class TrunkBuilder {
       constants.kernel.insert(constants.kernel.end(), kernel.begin(), kernel.end());
     }
     constants.bias = Constants("ssm_dt.bias", {1, values});
-    constants.rate = Constants("ssm_a", {shape.heads, 1});
+    constants.rate = KdaRates();
     constants.norm = Constants("ssm_norm.weight", {1, shape.width});
     constants.eps = spec_.norm_eps;
+  }
+
+  std::vector<float> KdaRates() {
+    const uint32_t heads = spec_.kda.heads;
+    if (!spec_.kda.negative_rates) return Constants("ssm_a", {heads, 1});
+    std::vector<float> rates = Constants("ssm_a", {1, heads});
+    for (float& rate : rates) rate = -rate;
+    return rates;
   }
 
   void Recurrence(LayerWeights& layer) {
@@ -250,8 +271,12 @@ class TrunkBuilder {
         slots_.Required(Name("attn_k_b.weight"), {heads * latent.rank, latent.nope_width});
     attention.value_up =
         slots_.Required(Name("attn_v_b.weight"), {heads * latent.value_width, latent.rank});
-    attention.head_gate = slots_.Optional(Name("attn_gate.weight"), {heads, spec_.width});
-    attention.output = Weighted("attn_output", {spec_.width, heads * latent.value_width});
+    const uint64_t values = heads * latent.value_width;
+    if (spec_.gated_attention)
+      attention.output_gate = slots_.Required(Name("attn_gate.weight"), {values, spec_.width});
+    else
+      attention.head_gate = slots_.Optional(Name("attn_gate.weight"), {heads, spec_.width});
+    attention.output = Weighted("attn_output", {spec_.width, values});
     if (spec_.layer[layer_].own_indexer) return Indexer(attention, layer.indexer);
     if (!spec_.unused_indexer && spec_.indexer.heads == 0) return;
     for (const char* name :
@@ -292,6 +317,15 @@ class TrunkBuilder {
     return chunks;
   }
 
+  void Space(LayerWeights& layer) {
+    const auto name = [&](const char* end) {
+      return Name(Cat(spec_.space_tensors, end, ".weight").c_str());
+    };
+    layer.space_down = slots_.Required(name("_down"), {spec_.expert_space, spec_.width});
+    layer.space_up = slots_.Required(name("_up"), {spec_.width, spec_.expert_space});
+    layer.space_norm = slots_.OptionalVector(name("_norm"), spec_.expert_space);
+  }
+
   void Experts(uint32_t expert_count, LayerWeights& layer) {
     layer.router = Weighted("ffn_gate_inp", {expert_count, spec_.width});
     layer.selection_bias = SelectionBias(slots_, Name("exp_probs_b"), expert_count);
@@ -300,12 +334,7 @@ class TrunkBuilder {
       layer.expert_table = slots_.Ids(Name("ffn_gate_tid2eid.weight"),
                                       {vocabulary_, spec.router.top_k}, expert_count);
     }
-    if (spec_.expert_space > 0) {
-      layer.space_down =
-          slots_.Required(Name("ffn_latent_down.weight"), {spec_.expert_space, spec_.width});
-      layer.space_up =
-          slots_.Required(Name("ffn_latent_up.weight"), {spec_.width, spec_.expert_space});
-    }
+    if (spec_.expert_space > 0) Space(layer);
     if (spec_.chunks.experts > 0) layer.chunks = Chunks(expert_count);
     if (!slots_.Has(Name("ffn_down_shexp.weight"))) return;
     layer.shared = Mlp("ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp");
@@ -314,6 +343,7 @@ class TrunkBuilder {
 
   void Feed(uint32_t number, const char* norm, LayerWeights& layer) {
     if (!spec_.one_norm && !spec_.streams.gated()) layer.mlp_norm = Norm(Name(norm));
+    layer.streams.score = Score(Name("ffn_res_score.weight"));
     const auto found = weights_.moe_layers.find(number);
     const bool experts = found != weights_.moe_layers.end();
     if (experts) Experts(found->second, layer);
@@ -344,6 +374,7 @@ class TrunkBuilder {
       layer.streams = TakeStreams(slots_, Name("hc_ffn_"), spec_);
     }
     if (spec_.layer[number].embeds_ngrams) layer.ngrams = TakeNgrams(slots_, Name("ple_"), spec_);
+    layer.mixer_streams.score = Score(Name("attn_res_score.weight"));
     if (spec_.layer[number].recurrent)
       Recurrence(layer);
     else if (spec_.compressed.groups > 0)

@@ -6,7 +6,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "libshard/base/result.h"
@@ -47,9 +46,10 @@ struct DeltaWeights {
   DeltaConstants constants;
 };
 
-// Kimi delta attention; the output's projection is AttentionWeights::output.
+// Kimi delta attention; the output's projection is AttentionWeights::output. A decay of low rank is
+// projected by `decay_down` first (Kimi-K3).
 struct KdaWeights {
-  Matrix query, key, value, decay, gate, strength;
+  Matrix query, key, value, decay_down, decay, gate, strength;
   KdaConstants constants;
 };
 
@@ -87,9 +87,10 @@ struct LayerWeights {
   MambaWeights mamba;
   ConvolutionWeights convolution;
   IndexerWeights indexer;
-  CompressedWeights compressed;          // ModelSpec::compressed
-  StreamWeights mixer_streams, streams;  // ModelSpec::streams: of attention; of MLP or experts
-  NgramWeights ngrams;                   // LayerSpec::embeds_ngrams
+  CompressedWeights compressed;  // ModelSpec::compressed
+  // What attention, and the MLP or experts, read of several streams.
+  StreamWeights mixer_streams, streams;
+  NgramWeights ngrams;  // LayerSpec::embeds_ngrams
   Linear mlp_norm;
   MlpWeights dense;  // of layers without experts, or beside them
   ParallelWeights parallel;
@@ -97,7 +98,8 @@ struct LayerWeights {
   std::vector<float> selection_bias;
   // LayerSpec::routes_by_table: the experts of each token id, `top_k` of them.
   std::vector<uint32_t> expert_table;
-  Matrix space_down, space_up;  // ModelSpec::expert_space: to the experts' space and back
+  // ModelSpec::expert_space: to the experts' space and back; the norm before the second.
+  Matrix space_down, space_up, space_norm;
   MlpWeights shared;
   Matrix shared_gate;
   std::vector<MlpWeights> chunks;  // ModelSpec::chunks

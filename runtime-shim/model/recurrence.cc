@@ -43,7 +43,7 @@ std::vector<float> Convolve(const RecurrentShape& shape, const Convolution& conv
 void NormalizeTo(float length, float eps, std::span<float> values) {
   float squares = 0;
   for (const float value : values) squares += value * value;
-  const float factor = length / std::max(std::sqrt(squares), eps);
+  const float factor = length / std::sqrt(squares + eps);
   for (float& value : values) value *= factor;
 }
 

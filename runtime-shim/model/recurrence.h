@@ -65,7 +65,8 @@ struct DeltaToken {
 void StepDelta(const DeltaShape& shape, const DeltaConstants& constants, const DeltaToken& token,
                RecurrentState& state, std::span<float> out);
 
-// Scales the vector to length `length`; ggml's l2_norm.
+// Scales the vector to length `length`, with `eps` added to the square of its own, as llama.cpp
+// does.
 void NormalizeTo(float length, float eps, std::span<float> values);
 
 // One head of a delta net for one token. `kept` is what remains of each row of its matrix.

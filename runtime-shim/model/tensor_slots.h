@@ -1,4 +1,4 @@
-// Takes a model's tensors by name, checks their shapes and uploads them.
+// A model's tensors on their way to an executor.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,14 @@
 
 namespace moepack::runtime {
 
-// Takes tensors by name from a list, checks their shapes and uploads them. A tensor that nothing
-// took is an error at the end.
-
 // Rows and columns of a matrix. For a tensor with more than two dimensions, all but the last make
 // up the rows. 0: any number.
 struct MatrixShape {
   uint64_t rows = 0, columns = 0;
 };
 
-// Keeps the first error, after which nothing more is uploaded.
+// Takes tensors by name from a list, checks their shapes and uploads them. A tensor that nothing
+// took is an error at the end. Keeps the first error, after which nothing more is uploaded.
 class TensorSlots {
  public:
   // Borrows all arguments. `path` names the file in errors.

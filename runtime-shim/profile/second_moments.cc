@@ -20,6 +20,10 @@ uint64_t MatricesOf(const HostTensor& tensor) {
   return matrices;
 }
 
+// Residual attention multiplies with vectors (executor/residual_mix.h); for llama.cpp these are no
+// products.
+bool IsScore(std::string_view name) { return name.ends_with("_res_score.weight"); }
+
 void AddSquares(std::span<const float> row, double* sums) {
   for (size_t column = 0; column < row.size(); ++column) {
     const double value = row[column];
@@ -39,10 +43,12 @@ Error NotFinite(const std::string& name, size_t matrix, bool experts, double sum
 }  // namespace
 
 void SecondMoments::SetWeights(const Weights& weights) {
-  for (const HostTensor& tensor : weights.trunk)
+  for (const HostTensor& tensor : weights.trunk) {
+    if (IsScore(tensor.name)) continue;
     places_[tensor.bytes.data()] = {tensor.name, tensor.bytes.size() / MatricesOf(tensor),
                                     MatricesOf(tensor), nullptr,
                                     std::string_view(tensor.name).ends_with(kGrouped)};
+  }
   for (const ExpertSet& set : weights.sets) {
     for (const HostTensor& tensor : set.tensors) {
       const std::optional<BlockName> name = ParseBlockName(tensor.name);

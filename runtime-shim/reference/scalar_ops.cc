@@ -33,6 +33,14 @@ double SiluOfLimited(double gate, double up, double limit) {
   return Silu(std::min(gate, limit)) * std::clamp(up, -limit, limit);
 }
 
+// Sources: Kimi-K3's modeling code; llama.cpp's src/models/kimi-k3.cpp.
+double Bounded(double x, double bound) { return bound * std::tanh(x / bound); }
+
+double Situ(double gate, double up, Activation activation) {
+  const double own = activation.up_limit > 0 ? Bounded(up, activation.up_limit) : up;
+  return Bounded(gate, activation.limit) * Sigmoid(gate) * own;
+}
+
 double Activated(Activation activation, double gate, double up) {
   switch (activation.kind) {
     case Activation::kSilu:
@@ -51,6 +59,8 @@ double Activated(Activation activation, double gate, double up) {
       return std::max(gate, 0.0) * up;
     case Activation::kSiluOfLimited:
       return SiluOfLimited(gate, up, activation.limit);
+    case Activation::kSitu:
+      return Situ(gate, up, activation);
   }
   return std::numeric_limits<double>::quiet_NaN();
 }

@@ -217,7 +217,8 @@ RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOpt
   estimate.weight_bytes = WeightBytes(device, plan);
   // Inputs, targets, outputs and the inputs of the router; the whole model's stream, and one for
   // each node.
-  estimate.row_bytes = tokens * (3 * hidden + router + (1 + nodes.size()) * stream) * sizeof(float);
+  estimate.row_bytes =
+      tokens * (3 * hidden + router + (1 + nodes.size()) * spec.stream_width()) * sizeof(float);
   estimate.joint = true;
   for (const auto& [layer, count] : plan.layers) {
     const uint64_t used = std::max(1u, spec.layer[layer].router.top_k);

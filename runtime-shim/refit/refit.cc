@@ -217,13 +217,14 @@ class RefitRun {
     node.targets = &streams_->rows().targets;
     node.outputs = &streams_->rows().outputs;
     node.least_tokens = options_.least_tokens;
-    SetTokenWeights(group, node);
+    SetTokenWeights(group, layer, node);
     return node;
   }
 
-  void SetTokenWeights(uint32_t group, NodeLayer& node) const {
-    const std::vector<float> taming = TamingWeights(
-        streams_->target_squares(), model_.spec().parallel_experts || model_.spec().norms_after);
+  void SetTokenWeights(uint32_t group, uint32_t layer, NodeLayer& node) const {
+    const bool normed = model_.spec().parallel_experts || model_.spec().norms_after ||
+                        model_.trunk().layers[layer].space_norm;
+    const std::vector<float> taming = TamingWeights(streams_->target_squares(), normed);
     node.fit_weights.assign(text_.tokens, 0);
     node.fold_weights.assign(text_.tokens, 0);
     size_t token = 0;

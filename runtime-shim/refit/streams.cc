@@ -20,19 +20,20 @@ float SquaresOfRow(std::span<const float> row) {
 
 Result<Streams> Streams::Make(const DeviceModel& model, const Calibration& text, size_t nodes,
                               uint64_t memory, RowRoom& room) {
-  const uint32_t width = model.spec().width, own = model.spec().expert_width();
+  const uint32_t width = model.spec().width, own = model.spec().expert_width(),
+                 whole_width = static_cast<uint32_t>(model.spec().stream_width());
   const uint64_t apart = SetsExpertsApart(model.spec()) ? text.tokens : 0;
   // Rows that are read in random order come first, so that they are the first to be in memory.
   SHARD_TRY(RowStore outputs, RowStore::Make(text.tokens, own, room));
   SHARD_TRY(RowStore targets, RowStore::Make(text.tokens, own, room));
   SHARD_TRY(RowStore inputs, RowStore::Make(text.tokens, own, room));
   SHARD_TRY(RowStore router, RowStore::Make(apart, width, room));
-  SHARD_TRY(RowStore whole, RowStore::Make(text.tokens, width, room));
+  SHARD_TRY(RowStore whole, RowStore::Make(text.tokens, whole_width, room));
   Streams made(model,
                {std::move(inputs), std::move(router), std::move(targets), std::move(outputs)},
                std::move(whole));
   for (size_t node = 0; node < nodes; ++node) {
-    SHARD_TRY(RowStore stream, RowStore::Make(text.tokens, width, room));
+    SHARD_TRY(RowStore stream, RowStore::Make(text.tokens, whole_width, room));
     made.nodes_.push_back(std::move(stream));
   }
   made.windows_ = WindowBatches::Of(model, text, memory / kShareOfPass);
@@ -45,7 +46,7 @@ Status Streams::ForEachBatch(RowStore& stream, const RunBatch& run) {
   std::vector<float> rows;
   for (const WindowBatch& batch : windows_.batches) {
     SHARD_CHECK(CheckInterrupt());
-    rows.resize(batch.tokens * model_->spec().width);
+    rows.resize(batch.tokens * model_->spec().stream_width());
     SHARD_CHECK(stream.Read(batch.first, rows));
     SHARD_CHECK(run(batch, rows));
     SHARD_CHECK(stream.Write(batch.first, rows));
@@ -102,7 +103,8 @@ Status Streams::RunToExperts(size_t node) {
 
 // The targets are there already: they do not depend on the node.
 Status Streams::RunToOwnSpace(const WindowBatch& batch, std::span<float> stream) {
-  std::vector<float> inputs(batch.tokens * rows_.inputs.width()), router(stream.size());
+  std::vector<float> inputs(batch.tokens * rows_.inputs.width()),
+      router(batch.tokens * rows_.router_inputs.width());
   SHARD_CHECK(pass_[0].RunToExperts(batch.windows, {stream, inputs, router, {}}));
   SHARD_CHECK(rows_.router_inputs.Write(batch.first, router));
   return rows_.inputs.Write(batch.first, inputs);

@@ -1,6 +1,7 @@
 // hidden = embedding
 // per layer:  hidden += attention(norm(hidden));  hidden += mlp or experts(norm(hidden))
 // logits = output(norm(hidden))
+// forward_residuals.cc has what is normed with residual attention.
 #include "runtime-shim/session/forward.h"
 
 #include <algorithm>
@@ -71,26 +72,34 @@ Status Forward::RunAttentionOf(uint32_t layer) {
   if (spec_.layer[layer].mixes) SHARD_CHECK(MixLayer());
   const bool normed_before = FeedsInParallel() || RoutesEarly() || spec_.one_norm;
   if (!spec_.layer[layer].feeds || normed_before) return Ok();
-  SHARD_CHECK(NormInput(weights_->mlp_norm, weights_->streams));
+  const uint32_t kept = spec_.KeptBefore(layer + 1);
+  SHARD_CHECK(NormInput(weights_->mlp_norm, weights_->streams, kept));
   return Mark("norm before the MLP", Now(scratch_.normed));
 }
 
 Status Forward::MixLayer() {
-  SHARD_CHECK(NormInput(weights_->attention.norm, weights_->mixer_streams));
+  const uint32_t kept = spec_.KeptBefore(layer_);
+  SHARD_CHECK(NormInput(weights_->attention.norm, weights_->mixer_streams, kept));
   SHARD_CHECK(Mark("attention norm", Now(scratch_.normed)));
   SHARD_CHECK(Attend());
   const Rows branch = Now(scratch_.branch);
   const Matrix& after = weights_->attention.norm_after;
   if (after) executor_.RmsNorm(branch, {after, {}, spec_.norm_eps}, branch);
-  AddToStream(spec_.residual_scale);
+  if (spec_.KeepsStream(layer_))
+    StartStream();
+  else
+    AddToStream(spec_.residual_scale);
   return Ok();
 }
 
-Status Forward::NormInput(const Linear& norm, const StreamWeights& streams) {
+Status Forward::NormInput(const Linear& norm, const StreamWeights& streams, uint32_t kept) {
   const Rows hidden = Now(scratch_.hidden), normed = Now(scratch_.normed);
   if (spec_.streams.gated()) return ReadGated(streams.gates, hidden, normed);
-  if (spec_.streams.count > 0) SHARD_CHECK(ReadStreams(streams));
-  Norm(norm, spec_.streams.count > 0 ? normed : hidden, normed);
+  if (spec_.streams.count > 0)
+    SHARD_CHECK(ReadStreams(streams));
+  else if (kept > 0)
+    SHARD_CHECK(MixKept(streams.score, kept, normed));
+  Norm(norm, spec_.streams.count > 0 || kept > 0 ? normed : hidden, normed);
   return Ok();
 }
 
@@ -230,7 +239,8 @@ Status Forward::ResumeAfterAttention(std::vector<Segment>& segments, uint32_t la
   layer_ = layer;
   weights_ = &model_.trunk().layers[layer];
   // AddShared reads the normed rows.
-  return FeedsInParallel() ? Ok() : NormInput(weights_->mlp_norm, weights_->streams);
+  if (FeedsInParallel()) return Ok();
+  return NormInput(weights_->mlp_norm, weights_->streams, spec_.KeptBefore(layer + 1));
 }
 
 Status Forward::RunSegments(std::span<Segment> segments, uint32_t layers) {

@@ -29,9 +29,9 @@ class Forward {
   Status Run(std::vector<Segment>& segments, uint32_t layers, bool trace);
   // Calls `ran` after each layer with the share of the layers that have run. May be empty.
   void WatchLayers(std::function<void(double share)> ran) { ran_ = std::move(ran); }
-  // For passes that run one layer at a time over whole windows, whose rows the caller keeps between
-  // the layers (layer_pass.h). Every segment starts at position 0. Sets which tokens are run, and
-  // puts their embeddings into scratch.hidden.
+  // For passes that run one layer at a time over whole windows, whose rows (scratch.stream) the
+  // caller keeps between the layers (layer_pass.h). Every segment starts at position 0. Sets which
+  // tokens are run, and puts their embeddings into scratch.hidden.
   Status Embed(std::vector<Segment>& segments);
   // The first half of a layer: scratch.hidden first holds the layer's input, and then the stream
   // after attention; scratch.normed is the input of the layer's MLP or experts, unless the router
@@ -69,8 +69,9 @@ class Forward {
   Status RunAttentionOf(uint32_t layer);
   Status MixLayer();
   // Puts the norm of the stream, or of what the block reads of several, into scratch.normed. What
-  // it reads of gated streams has no norm.
-  Status NormInput(const Linear& norm, const StreamWeights& streams);
+  // it reads of gated streams has no norm. `kept` streams of earlier layers are among those that a
+  // block with residual attention reads.
+  Status NormInput(const Linear& norm, const StreamWeights& streams, uint32_t kept);
   void AddToStream(float scale);
   bool FeedsInParallel() const;
   bool RoutesEarly() const { return spec_.routes_early && weights_->moe(); }
@@ -97,6 +98,14 @@ class Forward {
   // forward_ngrams.cc
   Status AddNgrams();
   std::vector<uint32_t> PickNgrams() const;
+
+  // forward_residuals.cc
+  // ModelSpec::residual_block: what a layer kept, by its number among those that do.
+  Rows Kept(uint32_t number) const;
+  // Keeps the stream, and starts a new one with attention's output.
+  void StartStream();
+  // Puts the mix of `kept` kept streams and the current one into `out`.
+  Status MixKept(const Matrix& score, uint32_t kept, const Rows& out);
 
   // forward_attention.cc
   Status Attend();
@@ -158,7 +167,7 @@ class Forward {
 
   // forward_kda.cc
   Status RunKda();
-  Status ReadProjection(const Matrix& matrix, std::vector<float>& out);
+  Status ReadProjection(const Matrix& matrix, const Rows& in, std::vector<float>& out);
 
   // forward_parallel.cc
   Status AddInParallel();

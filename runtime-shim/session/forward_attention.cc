@@ -158,14 +158,18 @@ Status Forward::ProjectLatent() {
   }
   SHARD_CHECK(Mark("queries", wide));
   const Rows turns = Now(scratch_.turns);
-  executor_.Rotate(
-      wide, {spec_.heads, spec_.key_width, latent.nope_width, dims, spec_.rope.pairing}, turns);
+  const bool rotates = spec_.layer[layer_].rope;
+  if (rotates)
+    executor_.Rotate(
+        wide, {spec_.heads, spec_.key_width, latent.nope_width, dims, spec_.rope.pairing}, turns);
 
   const Rows keys = NewCacheRows().keys;
   executor_.MatMul(weights.latent_down, normed, keys);
   const Rows compressed = keys.Columns(0, latent.rank);
   executor_.RmsNorm(compressed, {weights.latent_norm, {}, spec_.norm_eps}, compressed);
-  executor_.Rotate(keys.Columns(latent.rank, dims), {1, dims, 0, dims, spec_.rope.pairing}, turns);
+  if (rotates)
+    executor_.Rotate(keys.Columns(latent.rank, dims), {1, dims, 0, dims, spec_.rope.pairing},
+                     turns);
   SHARD_CHECK(Mark("latent keys", keys));
 
   const Rows queries = Now(scratch_.queries);

@@ -231,7 +231,10 @@ Status Forward::SumExperts() {
 Status Forward::AddExperts() {
   if (FeedsInParallel()) return AddInParallel();
   const Rows branch = Now(scratch_.branch);
-  if (weights_->space_up) executor_.MatMul(weights_->space_up, ExpertSums(), branch);
+  const Rows sums = ExpertSums();
+  if (weights_->space_norm)
+    executor_.RmsNorm(sums, {weights_->space_norm, {}, spec_.norm_eps}, sums);
+  if (weights_->space_up) executor_.MatMul(weights_->space_up, sums, branch);
   AddShared();
   SHARD_CHECK(Mark("sum of experts", branch));
   AddBranch(spec_.ScaleOfExperts());

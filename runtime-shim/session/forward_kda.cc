@@ -5,10 +5,10 @@
 
 namespace moepack::runtime {
 
-Status Forward::ReadProjection(const Matrix& matrix, std::vector<float>& out) {
+Status Forward::ReadProjection(const Matrix& matrix, const Rows& in, std::vector<float>& out) {
   // The result is read back at once, so the next one may use the same rows.
   const Rows result = Dense(scratch_.recurrent_in, matrix.rows);
-  executor_.MatMul(matrix, Now(scratch_.normed), result);
+  executor_.MatMul(matrix, in, result);
   out.resize(result.values());
   return executor_.Read(result, out);
 }
@@ -17,12 +17,18 @@ Status Forward::RunKda() {
   const KdaWeights& weights = weights_->kda;
   const KdaShape& shape = spec_.kda;
   const size_t values = shape.values();
-  SHARD_CHECK(ReadProjection(weights.query, kda_.queries));
-  SHARD_CHECK(ReadProjection(weights.key, kda_.keys));
-  SHARD_CHECK(ReadProjection(weights.value, kda_.values));
-  SHARD_CHECK(ReadProjection(weights.decay, kda_.decay));
-  SHARD_CHECK(ReadProjection(weights.gate, kda_.gate));
-  SHARD_CHECK(ReadProjection(weights.strength, kda_.strength));
+  const Rows normed = Now(scratch_.normed);
+  SHARD_CHECK(ReadProjection(weights.query, normed, kda_.queries));
+  SHARD_CHECK(ReadProjection(weights.key, normed, kda_.keys));
+  SHARD_CHECK(ReadProjection(weights.value, normed, kda_.values));
+  Rows low = normed;
+  if (weights.decay_down) {
+    low = Dense(scratch_.recurrent_out, weights.decay_down.rows);
+    executor_.MatMul(weights.decay_down, normed, low);
+  }
+  SHARD_CHECK(ReadProjection(weights.decay, low, kda_.decay));
+  SHARD_CHECK(ReadProjection(weights.gate, normed, kda_.gate));
+  SHARD_CHECK(ReadProjection(weights.strength, normed, kda_.strength));
   recurrent_out_.resize(count_ * values);
   const auto row_of = [](const std::vector<float>& all, size_t row, size_t width) {
     return std::span(all).subspan(row * width, width);

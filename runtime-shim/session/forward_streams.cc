@@ -1,8 +1,7 @@
 // Hyper-connections: the row that runs through the layers is several streams (hyper_connections.h).
 // Each block reads a weighted sum of them. Its output goes to all of them, and each also passes
 // something on to the others. The weights are the host's; streams are summed on the executor.
-#include <numeric>
-
+#include "runtime-shim/executor/residual_mix.h"
 #include "runtime-shim/model/hyper_connections.h"
 #include "runtime-shim/session/forward.h"
 
@@ -23,18 +22,10 @@ Result<std::vector<float>> Forward::ProjectStreams(const StreamWeights& weights,
 }
 
 void Forward::SumStreams(const Rows& streams, std::span<const float> weights, const Rows& sum) {
-  const uint32_t count = spec_.streams.count;
-  std::vector<uint32_t> rows(streams.count);
-  std::iota(rows.begin(), rows.end(), 0u);
-  std::vector<float> factors(rows.size());
-  for (uint32_t stream = 0; stream < count; ++stream) {
-    for (size_t row = 0; row < rows.size(); ++row) factors[row] = weights[row * count + stream];
-    const Rows own = streams.Columns(stream * spec_.width, spec_.width);
-    if (stream == 0)
-      executor_.Gather(own, rows, factors, sum);
-    else
-      executor_.ScatterAdd(sum, rows, factors, own);
-  }
+  std::vector<Rows> parts;
+  for (uint32_t stream = 0; stream < spec_.streams.count; ++stream)
+    parts.push_back(streams.Columns(stream * spec_.width, spec_.width));
+  SumWeighed(executor_, parts, weights, sum);
 }
 
 Status Forward::ReadStreams(const StreamWeights& weights) {
@@ -80,6 +71,14 @@ void Forward::WriteStreams() {
 
 Status Forward::GatherOutputs(std::span<const uint32_t> rows, const Rows& out) {
   const Rows hidden = Now(scratch_.hidden);
+  if (const uint32_t kept = spec_.KeptBefore(spec_.layers); kept > 0) {
+    // `out` may be the first rows of the scratch that all are mixed in.
+    const Rows mixed = Now(scratch_.normed), all = Now(scratch_.branch);
+    SHARD_CHECK(MixKept(model_.trunk().streams.score, kept, mixed));
+    executor_.Copy(mixed, all);
+    executor_.Gather(all, rows, {}, out);
+    return Ok();
+  }
   if (spec_.streams.count == 0) {
     executor_.Gather(hidden, rows, {}, out);
     return Ok();

@@ -62,24 +62,30 @@ Status LayerPass::Embed(WindowTokenSpans windows, std::span<float> stream) {
   Forward forward(model_);
   std::vector<Segment> segments = SegmentsOf(windows, nullptr);
   SHARD_CHECK(forward.Embed(segments));
-  return ReadRows(model_.scratch().hidden, stream);
+  const size_t width = model_.scratch().hidden.width, all = model_.scratch().stream.width;
+  std::vector<float> embedded(stream.size() / all * width);
+  SHARD_CHECK(ReadRows(model_.scratch().hidden, embedded));
+  std::fill(stream.begin(), stream.end(), 0.0f);  // no layer has kept anything
+  for (size_t row = 0; row < stream.size() / all; ++row)
+    std::copy_n(embedded.begin() + row * width, width, stream.begin() + row * all);
+  return Ok();
 }
 
 template <class Run>
 Status LayerPass::Watched(std::span<float> stream, const Run& run) {
   Scratch& scratch = model_.scratch();
-  const auto count = static_cast<uint32_t>(stream.size() / model_.spec().stream_width());
+  const auto count = static_cast<uint32_t>(stream.size() / scratch.stream.width);
   const std::vector<float> before(stream.begin(), stream.end());
-  model_.executor().Write(before, scratch.hidden.Slice(0, count));
+  model_.executor().Write(before, scratch.stream.Slice(0, count));
   Status done = run(/*trace=*/false);
-  if (done) done = ReadRows(scratch.hidden, stream);
+  if (done) done = ReadRows(scratch.stream, stream);
   SHARD_CHECK(CheckMappedFiles());
   if (done && AllRowsFinite(stream)) return Ok();
   // A router that finds NaN among its logits refuses to choose, which is kInvalidArgument.
   if (!done && done.error().code != Code::kCorrupt && done.error().code != Code::kInvalidArgument)
     return done;
   // The first run overwrote its input, so the traced run gets it back.
-  model_.executor().Write(before, scratch.hidden.Slice(0, count));
+  model_.executor().Write(before, scratch.stream.Slice(0, count));
   SHARD_CHECK(run(/*trace=*/true));
   if (!done) return done;
   return Error{Code::kCorrupt,

@@ -14,9 +14,11 @@ namespace moepack::runtime {
 // The tokens of windows that run side by side, each from position 0.
 using WindowTokenSpans = std::span<const std::span<const uint32_t>>;
 
-// Whether the experts' inputs are not the router's, or a norm or a projection follows their sum.
+// Whether the experts' inputs are not the router's, or a norm or a projection follows their sum, or
+// the stream does not just grow.
 inline bool SetsExpertsApart(const ModelSpec& spec) {
-  return spec.parallel_experts || spec.expert_space > 0 || spec.norms_after || spec.routes_early;
+  return spec.parallel_experts || spec.expert_space > 0 || spec.norms_after || spec.routes_early ||
+         spec.residual_block > 0;
 }
 
 class LayerPass {
@@ -29,7 +31,8 @@ class LayerPass {
   static Result<LayerPass> Open(const DeviceModel& model, uint32_t layer, const Room& room);
 
   // All rows are those of the tokens of all windows, one window after another. Numerical errors are
-  // kCorrupt, with the layer and the operation where the first value that is not finite appeared.
+  // kCorrupt, with the layer and the operation where the first value that is not finite appeared. A
+  // row of a stream has ModelSpec::stream_width values.
 
   // Sets the stream before the first layer.
   Status Embed(WindowTokenSpans windows, std::span<float> stream);

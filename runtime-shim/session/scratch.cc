@@ -156,6 +156,7 @@ void AddAttention(const DeviceModel& model, uint32_t batch, Scratch& scratch, Al
   all.Add(scratch.query_wide, batch, heads * spec.key_width);
   all.Add(scratch.queries, batch, heads * (spec.latent.rank + spec.rope.dims));
   all.Add(scratch.latent_out, batch, heads * spec.latent.rank);
+  if (spec.gated_attention) all.Add(scratch.gates, batch, heads * spec.latent.value_width);
   const IndexerShape& indexer = spec.indexer;
   all.Add(scratch.index_queries, batch, uint64_t{indexer.heads} * indexer.width);
   all.Add(scratch.index_key, batch, indexer.width);
@@ -181,23 +182,30 @@ std::pair<uint64_t, uint64_t> PickedRows(const ModelSpec& spec) {
   return {spec.indexer.top_k, spec.latent.rank + spec.rope.dims};
 }
 
-void AddScratch(const DeviceModel& model, const RowCounts& counts, Scratch& scratch,
-                Allocation& all) {
-  const uint32_t batch = counts.batch;
-  const ModelSpec& spec = model.spec();
-  scratch.batch = batch;
-  all.Add(scratch.hidden, batch, spec.stream_width());
-  for (Rows* rows :
-       {&scratch.normed, &scratch.branch, &scratch.expert_in, &scratch.expert_out, &scratch.zeros})
-    all.Add(*rows, batch, spec.width);
+// What blocks need that read of several streams, and n-grams.
+void AddStreams(const ModelSpec& spec, uint32_t batch, Scratch& scratch, Allocation& all) {
   if (spec.streams.count > 0) {
-    all.Add(scratch.next_streams, batch, spec.stream_width());
-    all.Add(scratch.stream_parts, batch, spec.stream_width());
+    all.Add(scratch.next_streams, batch, spec.hidden_width());
+    all.Add(scratch.stream_parts, batch, spec.hidden_width());
     all.Add(scratch.stream_mixes, batch, spec.streams.projected());
     all.Add(scratch.low_gates, batch, spec.streams.low_rank);
     all.Add(scratch.low_values, batch, spec.streams.low_rank);
   }
   all.Add(scratch.ngrams, batch, uint64_t{spec.ngrams.picks()} * spec.ngrams.width);
+  if (const uint32_t kept = spec.KeptBefore(spec.layers); kept > 0)
+    all.Add(scratch.scores, batch, kept + 1);
+}
+
+void AddScratch(const DeviceModel& model, const RowCounts& counts, Scratch& scratch,
+                Allocation& all) {
+  const uint32_t batch = counts.batch;
+  const ModelSpec& spec = model.spec();
+  scratch.batch = batch;
+  all.Add(scratch.stream, batch, spec.stream_width());
+  for (Rows* rows :
+       {&scratch.normed, &scratch.branch, &scratch.expert_in, &scratch.expert_out, &scratch.zeros})
+    all.Add(*rows, batch, spec.width);
+  AddStreams(spec, batch, scratch, all);
   all.Add(scratch.space_in, batch, spec.expert_space);
   all.Add(scratch.space_out, batch, spec.expert_space);
   AddAttention(model, batch, scratch, all);
@@ -333,6 +341,7 @@ Result<Caches> AllocateRows(const DeviceModel& model, const RowCounts& counts, S
                  "a smaller --context needs less"};
   }
   SHARD_CHECK(rows.Make(executor, made.buffers));
+  made.hidden = made.stream.Columns(0, spec.hidden_width());
   SHARD_CHECK(all.Make(executor, caches.buffers));
   // Last, so that the sessions that are open keep their rows if something does not fit.
   if (larger) scratch = std::move(made);

@@ -39,10 +39,13 @@ void ClearState(const ModelSpec& spec, uint32_t number, LayerCache& cache);
 // All have `batch` rows, except for the logits. The comments give widths in values.
 struct Scratch {
   uint32_t batch = 0;
-  Rows hidden;          // ModelSpec::stream_width
+  // ModelSpec::stream_width: what layers hand on to each other. It starts with `hidden`, of
+  // hidden_width, and goes on with what layers keep of it.
+  Rows stream, hidden;
   Rows normed, branch;  // width
   // ModelSpec::streams: two like hidden, and StreamShape::projected; two of the low rank.
   Rows next_streams, stream_parts, stream_mixes, low_gates, low_values;
+  Rows scores;             // of residual attention: one for each part of `stream`
   Rows ngrams;             // ModelSpec::ngrams: picks * width of the table's rows
   Rows queries, attended;  // heads * key width, heads * value width
   Rows keys, values;       // like the widest layer's cache, for passes of several sessions

@@ -74,8 +74,9 @@ void VulkanExecutor::Activate(Activation activation, const Rows& gate, const Row
   const struct {
     BoundRows gate, up;
     uint32_t count, width;
-    float limit;
-  } push{call.Bind(gate), call.Bind(up), gate.count, gate.width, activation.limit};
+    float limit, up_limit;
+  } push{call.Bind(gate), call.Bind(up),    gate.count,
+         gate.width,      activation.limit, activation.up_limit};
   call.RunOver(gate.values(), push);
 }
 

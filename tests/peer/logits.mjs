@@ -20,7 +20,7 @@ const golden = [
   'deepseek-v3', 'glm-4.5', 'gpt-oss', 'kimi-k2.5', 'llama-4', 'mixtral', 'qwen2-moe', 'qwen3-moe',
   'qwen3.5-moe', 'ling-3', 'mistral-4', 'cohere2moe', 'nemotron-3-puzzle', 'exaone-moe',
   'solar-open', 'afmoe', 'smallthinker', 'grovemoe', 'glm-5.2', 'granite-4-h', 'hy3', 'laguna',
-  'lfm2-moe', 'qwen3-vl-moe', 'deepseek-v4', 'qwen3.8-flash-next',
+  'lfm2-moe', 'qwen3-vl-moe', 'deepseek-v4', 'qwen3.8-flash-next', 'kimi-k3',
 ];
 const generated = [
   'olmoe', 'deepseek-v2', 'glm-4.7-flash', 'minimax-m2', 'granite-moe', 'phi-3.5-moe',
@@ -137,7 +137,8 @@ for (const layout of generated) {
 }
 for (const [name, source] of sources) {
   // The experts of these are already quantized.
-  const words = ['gpt-oss', 'deepseek-v4'].includes(name) ? ['--allow-requantize'] : [];
+  const quantized = ['gpt-oss', 'deepseek-v4', 'kimi-k3'];
+  const words = quantized.includes(name) ? ['--allow-requantize'] : [];
   const every = isSoak || name === 'tiny-moe';
   for (const recipe of every ? ['F32', 'BF16', 'Q8_0', 'Q4_K_M'] : ['F32', 'Q4_K_M']) {
     await compare(name, source, work, recipe, words);

@@ -13,12 +13,13 @@ const uint kSquaredRelu = 4;
 const uint kLimitedSilu = 5;
 const uint kRelu = 6;
 const uint kSiluOfLimited = 7;
+const uint kSitu = 8;
 layout(constant_id = 0) const uint kKind = 0;
 
 layout(push_constant) uniform Push {
   Rows gate_rows, up_rows;
   uint count, width;
-  float limit;
+  float limit, up_limit;
 };
 
 // NaN stays NaN. NVIDIA's driver turns `x > most ? most : x` into a min, which loses NaN, so these
@@ -27,6 +28,19 @@ bool IsNan(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }
 float AtMost(float x, float most) { return IsNan(x) ? x : min(x, most); }
 float AtLeast(float x, float least) { return IsNan(x) ? x : max(x, least); }
 float Within(float x, float bound) { return AtLeast(AtMost(x, bound), -bound); }
+
+// tanh of a driver may lose small values among terms that cancel, and overflow for large ones. The
+// next term of the series is below 1e-8 of it.
+float Tanh(float x) {
+  const float square = x * x;
+  if (square < 0.0625) {
+    return x +
+           x * square *
+               (-1.0 / 3 + square * (2.0 / 15 + square * (-17.0 / 315 + square * (62.0 / 2835))));
+  }
+  return 1 - 2 / (exp(2 * x) + 1);
+}
+float Bounded(float x, float bound) { return bound * Tanh(x / bound); }
 
 float Activated(float g, float u) {
   if (kKind == kSilu) return g / (1 + exp(-g)) * u;
@@ -43,6 +57,8 @@ float Activated(float g, float u) {
     const float low = AtMost(g, limit);
     return low / (1 + exp(-low)) * Within(u, limit);
   }
+  if (kKind == kSitu)
+    return Bounded(g, limit) / (1 + exp(-g)) * (up_limit > 0 ? Bounded(u, up_limit) : u);
   const float limited = AtMost(g, 7);
   return limited / (1 + exp(-1.702 * limited)) * (Within(u, 7) + 1);
 }

@@ -201,9 +201,9 @@ class ExecutorActivations
 std::string ActivationName(
     const ::testing::TestParamInfo<ExecutorActivations::ParamType>& parameters) {
   const auto& [kind, activation] = parameters.param;
-  constexpr const char* kNames[] = {"silu",    "gelu",           "clamped_silu",
-                                    "sigmoid", "squared_relu",   "limited_silu",
-                                    "relu",    "silu_of_limited"};
+  constexpr const char* kNames[] = {
+      "silu",         "gelu", "clamped_silu",    "sigmoid", "squared_relu",
+      "limited_silu", "relu", "silu_of_limited", "situ"};
   return std::string(kind.name) + "_" + kNames[static_cast<size_t>(activation.kind)];
 }
 
@@ -303,7 +303,8 @@ INSTANTIATE_TEST_SUITE_P(
                                          Activation::kClampedSilu, Activation::kSigmoid,
                                          Activation::kSquaredRelu,
                                          Activation(Activation::kLimitedSilu, 7), Activation::kRelu,
-                                         Activation(Activation::kSiluOfLimited, 7))),
+                                         Activation(Activation::kSiluOfLimited, 7),
+                                         Activation(Activation::kSitu, 4, 25))),
     ActivationName);
 
 }  // namespace

@@ -101,6 +101,11 @@ TEST_F(Reference, ActivatesLikeTheFamilies) {
   // 7 sigmoid(11.914) * 8; -9 is not clamped below, its up is: -9 sigmoid(-15.318) * (-7 + 1)
   EXPECT_THAT(activated(Activation::kSquaredRelu, {3, -2}, {7, 7}), ElementsAre(9, 0));
   EXPECT_THAT(activated(Activation::kRelu, {3, -2}, {7, 7}), ElementsAre(21, 0));
+  // 4 tanh(1 / 4) sigmoid(1) * 25 tanh(2 / 25), and bounds far away from 0
+  EXPECT_THAT(activated(Activation(Activation::kSitu, 4, 25), {1, 900, -900}, {2, 900, 1}),
+              Pointwise(FloatNear(1e-6f), ReferenceFloats{1.4293511f, 100, 0}));
+  EXPECT_THAT(activated(Activation(Activation::kSitu, 4), {1, 900}, {2, 900}),
+              Pointwise(FloatNear(1e-5f), ReferenceFloats{1.4323991f, 3600}));
   EXPECT_THAT(activated(Activation(Activation::kLimitedSilu, 2), {40, -40, 40}, {9, 5, -9}),
               Pointwise(FloatNear(1e-6f), ReferenceFloats{4, 0, -4}));
   // 2 sigmoid(2), twice

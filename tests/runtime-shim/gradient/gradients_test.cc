@@ -91,7 +91,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Activation(Activation::kSilu), Activation(Activation::kGelu),
                     Activation(Activation::kClampedSilu), Activation(Activation::kSigmoid),
                     Activation(Activation::kSquaredRelu), Activation(Activation::kLimitedSilu, 2),
-                    Activation(Activation::kRelu), Activation(Activation::kSiluOfLimited, 2)));
+                    Activation(Activation::kRelu), Activation(Activation::kSiluOfLimited, 2),
+                    Activation(Activation::kSitu, 4, 25), Activation(Activation::kSitu, 2)));
 
 TEST(ActivationSlopesWithoutUp, AreThoseOfASquaredRelu) {
   std::vector<float> gate = {-2, 0, 3}, out(3);

@@ -39,6 +39,17 @@ TEST(Recurrence, SoftplusReturnsLargeArgumentsUnchanged) {
   EXPECT_NEAR(Softplus(0), 0.6931472f, 1e-6f);
 }
 
+// Small vectors stay below the length: llama.cpp's graphs and the models' code add eps to the
+// square.
+TEST(Recurrence, AddsEpsToTheSquareOfALength) {
+  std::vector<float> small = {0.003f, 0.004f}, zero = {0, 0};
+  NormalizeTo(2, 2.5e-5f, small);
+  EXPECT_NEAR(small[0], 2 * 0.003f / std::sqrt(5e-5f), 1e-6f);
+  EXPECT_NEAR(small[1], 2 * 0.004f / std::sqrt(5e-5f), 1e-6f);
+  NormalizeTo(1, 1e-6f, zero);
+  EXPECT_THAT(zero, ElementsAre(0, 0));
+}
+
 using testing::FloatNear;
 using testing::Pointwise;
 

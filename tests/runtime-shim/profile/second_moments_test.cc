@@ -108,6 +108,16 @@ TEST(SecondMoments, PartsWithInputsOfTheirOwnAllCount) {
   EXPECT_EQ(SumOf(entries.at("blk.0.attn_compressor_kv.weight").counts), kTokens);
 }
 
+// llama.cpp multiplies with them value by value.
+TEST(SecondMoments, HaveNoScoresOfResidualAttention) {
+  const Entries entries = SoundMomentsOf(TinyWeights("kimi-k3"));
+  for (const char* name : {"blk.0.ssm_f_a.weight", "blk.0.ssm_f_b.weight", "blk.1.attn_gate.weight",
+                           "blk.1.ffn_routed_up.weight"})
+    EXPECT_THAT(entries, Contains(Key(name)));
+  for (const char* name : {"blk.0.attn_res_score.weight", "blk.1.ffn_res_score.weight"})
+    EXPECT_THAT(entries, Not(Contains(Key(name))));
+}
+
 // The first layer's attention gets norm(embedding), which can be calculated here.
 TEST(SecondMoments, AreSumsOfSquaresOfTheInputs) {
   const auto weights = TinyWeights("qwen3moe");

@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(Every, RefitOfFamily,
                                          "bailingmoe", "bailingmoe2", "qwen3next", "qwen35moe",
                                          "mimo2", "deepseek32", "glm-dsa", "gemma4",
                                          "nemotron_h_moe", "mistral4", "bailingmoe3", "exaone-moe",
-                                         "afmoe", "smallthinker"),
+                                         "afmoe", "smallthinker", "kimi-k3"),
                          [](const auto& family) {
                            std::string name = family.param;
                            std::erase(name, '-');

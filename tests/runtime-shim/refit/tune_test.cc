@@ -121,6 +121,9 @@ INSTANTIATE_TEST_SUITE_P(
         Kind{.name = "DeepSeekV3", .gating = Gating::kSigmoid, .biases = true, .selects = true},
         Kind{.name = "Llama4", .gating = Gating::kSigmoid, .weigh_inputs = true},
         Kind{.name = "Gemma4", .activation = Activation::kGelu, .scales = true},
+        Kind{.name = "KimiK3",
+             .gating = Gating::kSigmoid,
+             .activation = Activation(Activation::kSitu, 4, 25)},
         Kind{.name = "Ungated", .activation = Activation::kSquaredRelu, .gated = false}),
     [](const auto& kind) { return std::string(kind.param.name); });
 

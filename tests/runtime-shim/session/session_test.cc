@@ -24,7 +24,7 @@ const char* const kArchitectures[] = {
     "mimo2",        "deepseek32",  "glm-dsa",    "nemotron_h_moe", "gemma4",       "step35",
     "mistral4",     "bailingmoe3", "exaone-moe", "afmoe",          "smallthinker", "grovemoe",
     "minimax-m3",   "cohere2moe",  "hy_v3",      "laguna",         "lfm2moe",      "granitehybrid",
-    "qwen3vlmoe",   "deepseek4",   "qwen4exp"};
+    "qwen3vlmoe",   "deepseek4",   "qwen4exp",   "kimi-k3"};
 
 LayerExperts Both(const ExpertIds& ids) { return {{0, ids}, {1, ids}}; }
 const ExpertIds kAll = {0, 1, 2, 3, 4, 5, 6, 7};

@@ -5,13 +5,17 @@
 namespace moepack::runtime::tiny {
 
 bool IsLatent(const std::string& architecture) {
-  for (const char* name : {"deepseek2", "mistral4", "bailingmoe3", "deepseek32", "glm-dsa"})
+  for (const char* name : {"deepseek2", "mistral4", "deepseek32", "glm-dsa"})
     if (architecture == name) return true;
-  return false;
+  return HasKda(architecture);
 }
 
 bool IsHybrid(const std::string& architecture) {
   return architecture == "qwen3next" || architecture == "qwen35moe" || IsGated(architecture);
+}
+
+bool HasKda(const std::string& architecture) {
+  return architecture == "bailingmoe3" || architecture == "kimi-k3";
 }
 
 bool IsGated(const std::string& architecture) { return architecture == "qwen4exp"; }
@@ -21,7 +25,8 @@ Keys::Keys(std::string architecture, GgufMetadata& metadata)
       metadata_(metadata),
       latent_(IsLatent(architecture_)),
       hybrid_(IsHybrid(architecture_)),
-      gated_(IsGated(architecture_)) {}
+      gated_(IsGated(architecture_)),
+      kda_(HasKda(architecture_)) {}
 
 // Of two streams. A token sees two of the blocks of two keys; bigrams and trigrams pick two rows
 // each.
@@ -123,7 +128,8 @@ void Keys::Write() {
   if (Is("step35")) StepKeys();
   if (Is("nemotron_h_moe")) NemotronKeys();
   if (Is("gemma4")) GemmaKeys();
-  if (Is("bailingmoe3")) KdaKeys();
+  if (kda_) KdaKeys();
+  if (Is("kimi-k3")) KimiKeys();
   if (Is("minimax-m3")) BlockKeys();
   if (Is("deepseek4")) CompressedKeys();
   if (Is("cohere2moe")) CommandKeys();
@@ -148,14 +154,23 @@ void Keys::HybridKeys() {
   Key("rope.dimension_count", GgufValue::U32(4));
 }
 
-// The first layer has Kimi delta attention, the second latent attention; both have limits.
+// The first layer has Kimi delta attention, the second latent attention; Ling's have limits.
 void Keys::KdaKeys() {
   Key("attention.head_count_kv", GgufValue::I32s(std::vector<int32_t>{0, 1}));
   Key("ssm.conv_kernel", GgufValue::U32(4));
   Key("kda.head_dim", GgufValue::U32(kDeltaWidth));
   Key("kda.gate_lower_bound", GgufValue::F32(-5));
-  Key("swiglu_clamp_exp", GgufValue::F32s(std::vector<float>{0, 0.3f}));
+  if (Is("kimi-k3")) return;
+  Key("swiglu_clamp_exp", GgufValue::F32s(std::vector<float>{0, 1}));
   Key("swiglu_clamp_shexp", GgufValue::F32s(std::vector<float>{0.2f, 0}));
+}
+
+// Each layer keeps the stream before it.
+void Keys::KimiKeys() {
+  Key("attn_res.block_size", GgufValue::U32(1));
+  Key("expert_latent_length", GgufValue::U32(kRank));
+  Key("activation.situ_beta", GgufValue::F32(2));
+  Key("activation.situ_linear_beta", GgufValue::F32(3));
 }
 
 // The first layer compresses keys and picks one of them, and a table names its experts.

@@ -34,6 +34,7 @@ class Keys {
   void IndexerKeys();
   void HybridKeys();
   void KdaKeys();
+  void KimiKeys();
   void CompressedKeys();
   void BlockKeys();
   void CommandKeys();
@@ -43,12 +44,14 @@ class Keys {
 
   std::string architecture_;
   GgufMetadata& metadata_;
-  bool latent_ = false, hybrid_ = false, gated_ = false;
+  bool latent_ = false, hybrid_ = false, gated_ = false, kda_ = false;
 };
 
-// Which architectures have latent attention, delta nets, and gated residual streams.
+// Which architectures have latent attention, delta nets, gated residual streams, and Kimi delta
+// attention.
 bool IsLatent(const std::string& architecture);
 bool IsHybrid(const std::string& architecture);
 bool IsGated(const std::string& architecture);
+bool HasKda(const std::string& architecture);
 
 }  // namespace moepack::runtime::tiny

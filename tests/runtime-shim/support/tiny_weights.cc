@@ -36,6 +36,7 @@ class Builder {
     latent_ = IsLatent(architecture);
     hybrid_ = IsHybrid(architecture);
     gated_ = IsGated(architecture);
+    kda_ = HasKda(architecture);
   }
 
   std::shared_ptr<Weights> Build() {
@@ -48,6 +49,7 @@ class Builder {
     } else {
       Norm(Is("lfm2moe") ? "token_embd_norm" : "output_norm", kWidth);
     }
+    if (Is("kimi-k3")) Trunk("output_res_score.weight", {kWidth}, 1);
     if (Is("phimoe")) Trunk("output.bias", {kVocabulary}, 0.1f);
     if (Is("deepseek4")) Streams("output_hc_", kStreams, 1);
     set_.label = "model";
@@ -64,13 +66,14 @@ class Builder {
         Norm("attn_norm", kWidth);
       }
       // The second layer of the hybrids has attention.
-      const bool mixed = hybrid_ || Is("granitehybrid") || Is("lfm2moe") || Is("bailingmoe3");
+      const bool mixed = hybrid_ || Is("granitehybrid") || Is("lfm2moe") || kda_;
       if (mixed && layer == 0)
         Recurrence();
       else
         Attention();
       const bool post = Is("glm4moe") || Is("gpt-oss") || hybrid_;
       if (!Is("cohere2moe") && !gated_) Norm(post ? "post_attention_norm" : "ffn_norm", kWidth);
+      if (Is("kimi-k3")) Scores();
       Experts(layer);
     }
     weights_->sets.push_back(std::move(set_));
@@ -87,7 +90,7 @@ class Builder {
 
   void Recurrence() {
     if (Is("granitehybrid")) return Mamba();
-    if (Is("bailingmoe3")) return Kda();
+    if (kda_) return Kda();
     hybrid_ ? Delta() : Convolution();
     if (gated_) Ngrams();
   }
@@ -244,11 +247,19 @@ class Builder {
       Own(std::string("attn_") + part + ".weight", {values, kWidth});
       Own(std::string("ssm_conv1d_") + part + ".weight", {values, 1, 4});
     }
-    Own("ssm_f_a.weight", {values, kWidth});
-    Own("ssm_g_a.weight", {values, kWidth});
+    if (Is("kimi-k3")) {
+      Own("ssm_f_a.weight", {kDeltaWidth, kWidth});
+      Own("ssm_f_b.weight", {values, kDeltaWidth});
+    } else {
+      Own("ssm_f_a.weight", {values, kWidth});
+    }
+    Own(Is("kimi-k3") ? "ssm_g.weight" : "ssm_g_a.weight", {values, kWidth});
     Own("ssm_beta.weight", {kHeads, kWidth});
     Own("ssm_dt.bias", {values});
-    Trunk(prefix_ + "ssm_a", {kHeads, 1}, 0.5f, 1);
+    if (Is("kimi-k3"))
+      Trunk(prefix_ + "ssm_a", {kHeads}, 0.5f, -1);
+    else
+      Trunk(prefix_ + "ssm_a", {kHeads, 1}, 0.5f, 1);
     Norm("ssm_norm", kDeltaWidth);
     Own("attn_output.weight", {kWidth, values});
   }
@@ -264,6 +275,7 @@ class Builder {
     Own("attn_output.weight", {kWidth, kHeads * kValueWidth});
     if (Is("deepseek32")) Own("indexer.attn_k.weight", {kRotated, kWidth});
     if (Is("bailingmoe3")) Own("attn_gate.weight", {kHeads, kWidth});
+    if (Is("kimi-k3")) Own("attn_gate.weight", {kHeads * kValueWidth, kWidth});
     if (Is("glm-dsa")) Indexer();
   }
 
@@ -325,6 +337,18 @@ class Builder {
     if (Is("qwen2moe") || hybrid_) Own("ffn_gate_inp_shexp.weight", {1, kWidth});
   }
 
+  // Of residual attention.
+  void Scores() {
+    for (const char* part : {"attn", "ffn"})
+      Trunk(prefix_ + part + "_res_score.weight", {kWidth}, 1);
+  }
+
+  void Space(const std::string& name) {
+    Own(name + "_down.weight", {kRank, kWidth});
+    Own(name + "_up.weight", {kWidth, kRank});
+    if (Is("kimi-k3")) Norm(name + "_norm", kRank);
+  }
+
   // One chunk expert for each pair of experts.
   void Chunks() {
     Own("ffn_gate_chexps.weight", {kExperts / 2, kInner, kWidth});
@@ -353,12 +377,12 @@ class Builder {
     for (uint32_t id = 0; id < kExperts; ++id) set_.experts_by_layer[layer].push_back(id);
     if (Is("gemma4"))
       set_.tensors.push_back(Make(prefix_ + "ffn_down_exps.scale", {kExperts}, 0.2f, 1));
-    if (ungated) Own("ffn_latent_down.weight", {kRank, kWidth});
-    if (ungated) Own("ffn_latent_up.weight", {kWidth, kRank});
+    const bool space = ungated || Is("kimi-k3");
+    if (space) Space(ungated ? "ffn_latent" : "ffn_routed");
     for (const char* kind : {"gate", "up", "down"}) {
       if (ungated && kind[0] == 'g') continue;
       const bool down = kind[0] == 'd';
-      const uint64_t width = ungated ? kRank : kWidth;
+      const uint64_t width = space ? kRank : kWidth;
       const bool fused = Is("mistral4");  // gate and up are one tensor
       if (fused && kind[0] == 'u') continue;
       const uint64_t inner = fused && !down ? 2 * kInner : kInner;
@@ -370,7 +394,7 @@ class Builder {
   }
 
   std::string architecture_, prefix_;
-  bool latent_ = false, hybrid_ = false;
+  bool latent_ = false, hybrid_ = false, kda_ = false;
   bool gated_ = false;  // several residual streams, and n-grams that are embedded
   Numbers numbers_;
   std::shared_ptr<Weights> weights_;
