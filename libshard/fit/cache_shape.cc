@@ -1,3 +1,5 @@
+// Reads the cache's shape from config.json. Fields are those of the published configs
+// (docs/families.md), and absent ones have the values that conversion gives them.
 #include "libshard/fit/cache_shape.h"
 
 #include <algorithm>
@@ -18,10 +20,6 @@
 #include "libshard/model/layer_fields.h"
 
 namespace moepack {
-
-// Reads the cache's shape from config.json. Fields are those of the published configs
-// (docs/families.md), and absent ones have the values that conversion gives them.
-
 namespace {
 
 // Layers with this ratio have an indexer, and their blocks overlap.

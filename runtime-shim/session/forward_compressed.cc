@@ -69,11 +69,13 @@ Status Forward::CompressKeys() {
   const CompressedWeights& weights = weights_->compressed;
   const bool indexed = spec_.layer[layer_].own_indexer;
   CompressorInputs own, index;
-  SHARD_CHECK(ReadProjection(weights.compressor.values, own.values));
-  SHARD_CHECK(ReadProjection(weights.compressor.scores, own.scores));
+  SHARD_CHECK(ReadProjection(weights.compressor.values, Now(scratch_.normed), own.values));
+  SHARD_CHECK(ReadProjection(weights.compressor.scores, Now(scratch_.normed), own.scores));
   if (indexed) {
-    SHARD_CHECK(ReadProjection(weights.index_compressor.values, index.values));
-    SHARD_CHECK(ReadProjection(weights.index_compressor.scores, index.scores));
+    SHARD_CHECK(
+        ReadProjection(weights.index_compressor.values, Now(scratch_.normed), index.values));
+    SHARD_CHECK(
+        ReadProjection(weights.index_compressor.scores, Now(scratch_.normed), index.scores));
   }
   const CompressorShape shape = spec_.CompressorOf(layer_);
   for (const Segment& segment : segments_) {

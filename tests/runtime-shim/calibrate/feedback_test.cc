@@ -53,8 +53,7 @@ std::vector<double> TextbookGptq(std::span<const float> weights, const InputMome
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return moments.own[a * n + a] > moments.own[b * n + b];
   });
-  std::vector<double> inverse(n * n);
-  std::vector<double> matrix(n * n);
+  std::vector<double> inverse(n * n), matrix(n * n);
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = 0; j < n; ++j) matrix[i * n + j] = moments.own[order[i] * n + order[j]];
     matrix[i * n + i] += damping * moments.mean();
