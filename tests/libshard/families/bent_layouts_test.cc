@@ -96,7 +96,7 @@ TEST(BentLayouts, RefuseMambaLayersOfAnotherWidthThanTwiceTheModels) {
   checkpoint.Reshape(at + "out_proj.weight", {64, 64});
   const auto model = MoeModel::Open(checkpoint.Write());
   ASSERT_TRUE(model) << model.error().message;
-  const auto converted = ToGguf(*model, {.part = ConvertOptions::Part::kNoTokenizer});
+  const auto converted = ToGguf(*model, {.pre = "", .part = ConvertOptions::Part::kNoTokenizer});
   ASSERT_FALSE(converted);
   EXPECT_EQ(converted.error().code, Code::kUnsupported);
   EXPECT_THAT(converted.error().message,

@@ -12,16 +12,17 @@
 namespace moepack::runtime {
 namespace {
 
-constexpr size_t kColumns = 256, kRows = 40, kTokens = 600;
+constexpr size_t kInputColumns = 256, kWeightRows = 40, kInputTokens = 600;
 
 // Inputs whose columns depend on each other and differ in size, as those of a model do.
 std::vector<float> Inputs(uint32_t seed) {
-  const std::vector<float> noise = RandomFloats(kTokens * kColumns, seed);
+  const std::vector<float> noise = RandomFloats(kInputTokens * kInputColumns, seed);
   std::vector<float> rows = noise;
-  for (size_t t = 0; t < kTokens; ++t) {
-    for (size_t c = 1; c < kColumns; ++c) {
-      float& value = rows[t * kColumns + c];
-      value = (value + 0.7f * rows[t * kColumns + c - 1]) * (1 + static_cast<float>(c % 5) / 4);
+  for (size_t t = 0; t < kInputTokens; ++t) {
+    for (size_t c = 1; c < kInputColumns; ++c) {
+      float& value = rows[t * kInputColumns + c];
+      value =
+          (value + 0.7f * rows[t * kInputColumns + c - 1]) * (1 + static_cast<float>(c % 5) / 4);
       value = std::clamp(value, -9.0f, 9.0f);
     }
   }
@@ -29,7 +30,7 @@ std::vector<float> Inputs(uint32_t seed) {
 }
 
 InputMoments MomentsOf(std::span<const float> rows, std::span<const float> full) {
-  MomentSums sums(kColumns, !full.empty(), 2);
+  MomentSums sums(kInputColumns, !full.empty(), 2);
   sums.Add(rows, full);
   return sums.Finish();
 }
@@ -47,7 +48,7 @@ std::vector<float> DecodedOf(const quant::Format& format, std::span<const std::b
 std::vector<double> TextbookGptq(std::span<const float> weights, const InputMoments& moments,
                                  double damping,
                                  const std::vector<std::vector<float>>& values_of_levels) {
-  const size_t n = kColumns;
+  const size_t n = kInputColumns;
   std::vector<size_t> order(n);
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -125,13 +126,14 @@ class Feedback : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(Feedback, ChoosesTheLevelsOfTheTextbookForTheSameMomentsAndScales) {
-  const std::vector<float> weights = RandomFloats(kRows * kColumns, 5), inputs = Inputs(6);
+  const std::vector<float> weights = RandomFloats(kWeightRows * kInputColumns, 5),
+                           inputs = Inputs(6);
   const InputMoments moments = MomentsOf(inputs, {});
   const auto factor = FeedbackFactor::Of(moments, {}, kFeedbackDamping, 1);
   ASSERT_TRUE(factor);
   const std::vector<std::vector<float>> importance = {moments.diagonal()};
   const std::vector<std::byte> made =
-      EncodeWithFeedback({weights, kColumns, format()}, *factor, importance, 2);
+      EncodeWithFeedback({weights, kInputColumns, format()}, *factor, importance, 2);
   const std::vector<double> wanted =
       TextbookGptq(weights, moments, kFeedbackDamping, ValuesOfLevels(*format(), made));
   const std::vector<float> found = DecodedOf(*format(), made);
@@ -145,15 +147,16 @@ INSTANTIATE_TEST_SUITE_P(Types, Feedback,
                                          "q8_0", "iq4_nl", "iq4_xs", "mxfp4", "nvfp4"));
 
 double ErrorOf(const char* type, bool feedback, bool drift) {
-  const std::vector<float> weights = RandomFloats(kRows * kColumns, 5), inputs = Inputs(6);
+  const std::vector<float> weights = RandomFloats(kWeightRows * kInputColumns, 5),
+                           inputs = Inputs(6);
   std::vector<float> full = inputs;
   for (size_t i = 0; i < full.size(); ++i) full[i] += 0.1f * inputs[(i * 31) % inputs.size()];
   const InputMoments moments = MomentsOf(inputs, full);
   InputMoments learned = moments;
   if (!drift) learned.drift.clear();
-  const FeedbackMatrix matrix{weights, kColumns, quant::FindFormat(type)};
+  const FeedbackMatrix matrix{weights, kInputColumns, quant::FindFormat(type)};
   const std::vector<std::vector<float>> importance = {moments.diagonal()};
-  std::vector<std::byte> bytes(kRows * *matrix.format->BytesFor(kColumns));
+  std::vector<std::byte> bytes(kWeightRows * *matrix.format->BytesFor(kInputColumns));
   if (feedback) {
     bytes = EncodeWithFeedback(matrix, *FeedbackFactor::Of(learned, {}, kFeedbackDamping, 1),
                                importance, 1);
@@ -172,42 +175,44 @@ TEST(FeedbackError, FallsWithFeedbackAndMoreWithTheDrift) {
 }
 
 TEST(FeedbackError, IsTheErrorOfTheProducts) {
-  const std::vector<float> weights = RandomFloats(kRows * kColumns, 5), inputs = Inputs(6);
+  const std::vector<float> weights = RandomFloats(kWeightRows * kInputColumns, 5),
+                           inputs = Inputs(6);
   std::vector<float> full = Inputs(7);
   const quant::Format* const format = quant::FindFormat("q4_K");
-  std::vector<std::byte> a(kRows * *format->BytesFor(kColumns)), b = a;
-  const std::vector<float> ones(kColumns, 1);
+  std::vector<std::byte> a(kWeightRows * *format->BytesFor(kInputColumns)), b = a;
+  const std::vector<float> ones(kInputColumns, 1);
   format->encode(weights, ones, a);
   format->encode(weights, MomentsOf(inputs, {}).diagonal(), b);
   const auto direct = [&](std::span<const std::byte> bytes) {
     const std::vector<float> decoded = DecodedOf(*format, bytes);
     double sum = 0;
-    for (size_t t = 0; t < kTokens; ++t) {
-      for (size_t row = 0; row < kRows; ++row) {
+    for (size_t t = 0; t < kInputTokens; ++t) {
+      for (size_t row = 0; row < kWeightRows; ++row) {
         double difference = 0;
-        for (size_t c = 0; c < kColumns; ++c)
-          difference += double{weights[row * kColumns + c]} * full[t * kColumns + c] -
-                        double{decoded[row * kColumns + c]} * inputs[t * kColumns + c];
+        for (size_t c = 0; c < kInputColumns; ++c)
+          difference += double{weights[row * kInputColumns + c]} * full[t * kInputColumns + c] -
+                        double{decoded[row * kInputColumns + c]} * inputs[t * kInputColumns + c];
         sum += difference * difference;
       }
     }
     return sum;
   };
   const ProductErrors errors(MomentsOf(inputs, full));
-  const FeedbackMatrix matrix{weights, kColumns, format};
+  const FeedbackMatrix matrix{weights, kInputColumns, format};
   // A part that is the same for all encodings is left out.
   const double wanted = direct(a) - direct(b);
   EXPECT_NEAR(errors.Of(matrix, a, 1) - errors.Of(matrix, b, 1), wanted, 1e-2 * std::abs(wanted));
 }
 
 TEST(FeedbackBytes, DoNotDependOnThreads) {
-  const std::vector<float> weights = RandomFloats(kRows * kColumns, 5), inputs = Inputs(6);
+  const std::vector<float> weights = RandomFloats(kWeightRows * kInputColumns, 5),
+                           inputs = Inputs(6);
   const InputMoments moments = MomentsOf(inputs, Inputs(8));
   const std::vector<std::vector<float>> importance = {moments.diagonal(), {}};
   std::vector<std::vector<std::byte>> made;
   for (const size_t jobs : {1, 2, 5}) {
     const auto factor = FeedbackFactor::Of(moments, {}, kFeedbackDamping, jobs);
-    made.push_back(EncodeWithFeedback({weights, kColumns, quant::FindFormat("q5_K")}, *factor,
+    made.push_back(EncodeWithFeedback({weights, kInputColumns, quant::FindFormat("q5_K")}, *factor,
                                       importance, jobs));
   }
   EXPECT_EQ(made[0], made[1]);

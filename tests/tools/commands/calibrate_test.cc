@@ -12,7 +12,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr const char* kText =
+constexpr const char* kCalibrationText =
     " --calibrate fixtures/texts/manual.md --most-tokens 400 --context 64 --least-tokens 8";
 constexpr const char* kTextOfBuild =
     " --calibrate fixtures/texts/manual.md --calibrate-most-tokens 400 --calibrate-context 64"
@@ -23,7 +23,7 @@ constexpr const char* kQuantize = "quantize fixtures/tiny-moe --recipe Q4_K_M";
 class Calibrated : public testing::Test {
  protected:
   Calibrated() {
-    static MadeOnce made(std::string(kQuantize) + kText + " -o out.gguf",
+    static MadeOnce made(std::string(kQuantize) + kCalibrationText + " -o out.gguf",
                          {"out.gguf", "out.gguf.calibrated"});
     made.CopyInto(workspace_);
   }
@@ -58,7 +58,8 @@ TEST_F(Calibrated, HasTheSizeOfThePlainFileAndOtherBytes) {
   ASSERT_EQ(plain.status, 0) << plain.err;
   const ToolRun tensors = workspace_.Moepack("list-tensors out.gguf --json");
   EXPECT_EQ(tensors.status, 0) << tensors.err;
-  const ToolRun run = workspace_.Moepack(std::string(kQuantize) + kText + " --force -o out.gguf");
+  const ToolRun run =
+      workspace_.Moepack(std::string(kQuantize) + kCalibrationText + " --force -o out.gguf");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("layer 0: error "));
   EXPECT_THAT(run.err, HasSubstr("; done before"));
@@ -85,8 +86,9 @@ TEST_F(Calibrated, SaysSoInItsKeys) {
 TEST_F(Calibrated, HasTheSameBytesForEveryNumberOfThreadsAndEveryMemory) {
   const std::string expected = Read("out.gguf");
   for (const char* resources : {"--jobs 1 --memory 16MB", "--jobs 4 --memory 2GB"}) {
-    const ToolRun run = workspace_.Moepack(std::string(kQuantize) + kText + " " + resources +
-                                           " --calibrated-store own --force -o out.gguf");
+    const ToolRun run =
+        workspace_.Moepack(std::string(kQuantize) + kCalibrationText + " " + resources +
+                           " --calibrated-store own --force -o out.gguf");
     ASSERT_EQ(run.status, 0) << run.err;
     EXPECT_TRUE(Read("out.gguf") == expected) << resources;
     std::filesystem::remove_all(workspace_ / "own");
@@ -106,7 +108,8 @@ TEST_F(Calibrated, GoesOnAfterTheLastLayerOfAKilledRun) {
       std::string(kQuantize) + " --calibrated-store out.gguf.calibrated -o early.gguf");
   EXPECT_EQ(unfinished.status, 3);
   EXPECT_THAT(unfinished.err, HasSubstr("layers: expected 4 with the output, found 2"));
-  const ToolRun run = workspace_.Moepack(std::string(kQuantize) + kText + " --force -o out.gguf");
+  const ToolRun run =
+      workspace_.Moepack(std::string(kQuantize) + kCalibrationText + " --force -o out.gguf");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_TRUE(Read("out.gguf") == expected);
 }
@@ -125,7 +128,7 @@ TEST_F(Calibrated, IsWrittenAgainFromItsStoreAlone) {
 }
 
 TEST_F(Calibrated, RefusesAStoreOfAnotherCalibration) {
-  const std::string again = std::string(kQuantize) + kText + " --force -o out.gguf";
+  const std::string again = std::string(kQuantize) + kCalibrationText + " --force -o out.gguf";
   const ToolRun shrink = workspace_.Moepack(again + " --shrink 2");
   EXPECT_EQ(shrink.status, 6);
   EXPECT_THAT(shrink.err, HasSubstr("parameter shrink: expected 2, found 1"));
@@ -134,8 +137,9 @@ TEST_F(Calibrated, RefusesAStoreOfAnotherCalibration) {
                                           "--context 64 --least-tokens 8 --force -o out.gguf");
   EXPECT_EQ(text.status, 6);
   EXPECT_THAT(text.err, HasSubstr("calibration texts: expected those given, found others"));
-  const ToolRun types = workspace_.Moepack(
-      std::string("quantize fixtures/tiny-moe --recipe Q5_K_M") + kText + " --force -o out.gguf");
+  const ToolRun types =
+      workspace_.Moepack(std::string("quantize fixtures/tiny-moe --recipe Q5_K_M") +
+                         kCalibrationText + " --force -o out.gguf");
   EXPECT_EQ(types.status, 6);
   EXPECT_THAT(types.err, HasSubstr("types of the tensors: expected"));
 }
@@ -208,12 +212,13 @@ TEST(Calibrate, BuildsADistributionFromTextWithRefittedGroups) {
 
 TEST(Calibrate, SaysWhatItWouldTake) {
   const Workspace workspace;
-  const ToolRun run = workspace.Moepack(std::string(kQuantize) + kText + " --dry-run -o out.gguf");
+  const ToolRun run =
+      workspace.Moepack(std::string(kQuantize) + kCalibrationText + " --dry-run -o out.gguf");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr(" tokens; "));
   EXPECT_FALSE(std::filesystem::exists(workspace / "out.gguf.calibrated"));
   const nlohmann::json document =
-      workspace.Json(std::string(kQuantize) + kText + " --dry-run --json -o out.gguf");
+      workspace.Json(std::string(kQuantize) + kCalibrationText + " --dry-run --json -o out.gguf");
   EXPECT_GT(document["calibration"]["tokens"], 100);
   EXPECT_GT(document["calibration"]["seconds"], 0);
 }
@@ -225,15 +230,16 @@ TEST(Calibrate, RefusesWhatItCannotDo) {
     int status;
     const char* message;
   } cases[] = {
-      {std::string("quantize fixtures/tiny-moe") + kText, 2, "no tensor but the embedding gets"},
+      {std::string("quantize fixtures/tiny-moe") + kCalibrationText, 2,
+       "no tensor but the embedding gets"},
       {std::string(kQuantize) + " --context 64", 2, "no effect without --calibrate"},
       {std::string(kQuantize) + " --calibrate missing.txt", 5, "missing.txt"},
       {std::string(kQuantize) + " --calibrate-tokens 1,2,3", 2, "expected at least 2 windows"},
       {std::string(kQuantize) + " --calibrate-tokens 1,2,4096", 2, "4096"},
-      {std::string(kQuantize) + kText + " --held-out-text fixtures/texts/manual.md", 2,
+      {std::string(kQuantize) + kCalibrationText + " --held-out-text fixtures/texts/manual.md", 2,
        "held-out session \"manual.md\": expected other text than for calibration"},
-      {std::string(kQuantize) + kText + " --task 0/2", 2, "not divided among tasks yet"},
-      {std::string(kQuantize) + kText + " --calibrated-store out.gguf", 2, "out.gguf"},
+      {std::string(kQuantize) + kCalibrationText + " --task 0/2", 2, "not divided among tasks yet"},
+      {std::string(kQuantize) + kCalibrationText + " --calibrated-store out.gguf", 2, "out.gguf"},
   };
   for (const auto& one : cases) {
     const ToolRun run = workspace.Moepack(one.arguments + " -o out.gguf");
@@ -251,13 +257,14 @@ TEST(Calibrate, RefusesAQuantizedSourceAndADistribution) {
   const Workspace workspace;
   ASSERT_EQ(workspace.Moepack("quantize fixtures/tiny-moe --recipe Q8_0 -o q8.gguf").status, 0);
   const ToolRun quantized = workspace.Moepack(
-      std::string("quantize q8.gguf --recipe Q4_K_M --allow-requantize -o out.gguf") + kText);
+      std::string("quantize q8.gguf --recipe Q4_K_M --allow-requantize -o out.gguf") +
+      kCalibrationText);
   EXPECT_EQ(quantized.status, 4);
   EXPECT_THAT(quantized.err, HasSubstr("expected values of 16 bits and more, found q8_0"));
   ASSERT_EQ(workspace.Moepack("build fixtures/tiny-moe --groups 2 --format gguf -o dist").status,
             0);
   const ToolRun distribution =
-      workspace.Moepack(std::string("quantize dist --recipe Q4_K_M -o out") + kText);
+      workspace.Moepack(std::string("quantize dist --recipe Q4_K_M -o out") + kCalibrationText);
   EXPECT_EQ(distribution.status, 4);
   EXPECT_THAT(distribution.err, HasSubstr("found a distribution"));
 }
@@ -277,8 +284,8 @@ TEST(Calibrate, RefusesActivationsThatAreNotFinite) {
   }
   ASSERT_EQ(changed, 16u);
   WriteAll(workspace / "nan.gguf", file);
-  const ToolRun run =
-      workspace.Moepack(std::string("quantize nan.gguf --recipe Q4_K_M -o out.gguf") + kText);
+  const ToolRun run = workspace.Moepack(
+      std::string("quantize nan.gguf --recipe Q4_K_M -o out.gguf") + kCalibrationText);
   EXPECT_EQ(run.status, 3) << run.err;
   EXPECT_THAT(run.err, HasSubstr("layer 1: experts: expected finite numbers"));
   // The layers before it are complete.
