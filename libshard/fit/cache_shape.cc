@@ -378,8 +378,9 @@ class GgufCache {
     latent_ = absorbed > 0;
     SHARD_TRY(indexer_, Number("attention.indexer.key_length"));
     // Ratios without a rotation of their own are those of an indexer alone (Qwen3.8-Flash-Next).
-    if (keys_.Find("attention.compress_rope_freq_base") == nullptr) return Ok();
-    SHARD_TRY(ratios_, PerLayer("attention.compress_ratios"));
+    if (keys_.Find("attention.compress_rope_freq_base") != nullptr) {
+      SHARD_TRY(ratios_, PerLayer("attention.compress_ratios"));
+    }
     return ReadIndexers();
   }
 

@@ -130,12 +130,14 @@ const std::vector<Row>& Table() {
       {{"qwen35"}, {kQwen35}},
       {{"laguna"}, {R"([^\n]+|\n+)", kQwen2}},
       {{"exaone-moe"}, {kExaoneMoe}},
-      // Digits in threes from the last one, then scripts of Asia, then as deepseek-v3. The runs of
-      // digits are cut in three steps, because one expression would look through a run again and
+      // Digits in threes from the last one, then scripts of Asia, then as deepseek-v3. The first
+      // digits of a run stay with what is before them, which matters for control characters. The
+      // runs are cut in three steps, because one expression would look through a run again and
       // again. What was U+F900, the first of the compatibility ideographs, is U+8C48 in llama.cpp's
       // source, so the range up to U+FAFF has whatever is between.
       {{"afmoe"},
-       {R"(\p{N}+)", R"(\A\p{N}{1,2}(?=(?:\p{N}{3})++\z))", R"(\p{N}{3})",
+       {R"(\G\P{N}*+\p{N}++)", R"(\A\P{N}*+(?:\p{N}{1,2}(?=(?:\p{N}{3})*+\z)|\p{N}{3}))",
+        R"(\G\p{N}{3})",
         R"([\x{0e40}-\x{0eff}\x{1000}-\x{109f}\x{1100}-\x{11ff}\x{1780}-\x{17ff}\x{2f00}-\x{2fdf})"
         R"(\x{3040}-\x{30ff}\x{3400}-\x{4dbf}\x{4e00}-\x{faff}\x{ff65}-\x{ff9f}]+)",
         kDeepSeek3}},

@@ -61,8 +61,10 @@ void AddCalibrationTexts(CLI::App& app, const std::string& prefix, TextArguments
   app.add_option("--calibrate-tokens", texts.tokens,
                  "The same for token ids, such as 12,7,9, or the name of a file of ids.")
       ->type_name("IDS|FILE");
-  app.add_option(Cat("--", prefix, "bucket"), texts.bucket,
-                 "The kind of text (code, chat, math, ...), for sessions that do not state it.")
+  app.add_option(
+         Cat("--", prefix, "bucket"), texts.bucket,
+         "The kind of the calibration text (code, chat, math, ...), for sessions that do not state "
+         "it.")
       ->type_name("NAME")
       ->check(AsUtf8());
 }
@@ -101,7 +103,7 @@ void AddHeldOut(CLI::App& app, const std::string& prefix, CalibrateArguments& ar
                  "if they are also calibration text.")
       ->type_name("FILE");
   app.add_flag(Cat("--", prefix, "force-overlap"), arguments.force_overlap,
-               "Only warn of held-out text that is also calibration text.");
+               "Only warn of text that is both held out and calibrated on.");
 }
 
 void AddResources(CLI::App& app, const std::string& prefix, runtime::CalibrateOptions& options) {

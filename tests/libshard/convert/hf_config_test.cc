@@ -64,10 +64,11 @@ TEST(HfConfig, ReadsTheConfigsOfBlocksAsListsWithOneEntryPerLayer) {
 
 TEST(HfConfig, LeavesConfigsOfBlocksWithoutAKindAlone) {
   for (const char* text :
-       {R"({"block_configs": [{"num_experts_per_tok": 2}]})", R"({"block_configs": []})",
-        R"({"block_configs": 3})", R"({"block_configs": [{"block_type": 1}]})"}) {
+       {R"({"block_configs": [{"num_experts_per_tok": 2}]})", R"({"block_configs": []})"}) {
     EXPECT_FALSE(ParsedConfig(text).Has({"num_experts_per_tok", "block_type"})) << text;
   }
+  EXPECT_THAT(HfConfigErrorOf(HfConfig::Parse("config.json", R"({"block_configs": 3})")),
+              HasSubstr("block_configs: expected a list of objects"));
 }
 
 TEST(HfConfig, AbsentFieldsAreAnErrorOnlyWhereRequired) {

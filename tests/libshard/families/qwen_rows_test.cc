@@ -131,15 +131,16 @@ TEST(QwenHybridRows, RefuseValueHeadsOfAnotherSizeThanKeyHeads) {
   sample.config["linear_value_head_dim"] = 4;
   const auto model = sample.Convert();
   ASSERT_FALSE(model);
-  EXPECT_EQ(model.error().code, Code::kUnsupported);
-  EXPECT_THAT(model.error().message, HasSubstr("linear_value_head_dim: expected 2"));
+  EXPECT_EQ(model.error().code, Code::kCorrupt);
+  EXPECT_THAT(model.error().message,
+              HasSubstr("\"model.layers.0.linear_attn.norm.weight\": expected [4]"));
 }
 
 TEST(QwenHybridRows, RefuseValueHeadsThatDoNotDivideAmongKeyHeads) {
   QwenHybridSample sample = HybridRowsSample();
   sample.config["linear_num_value_heads"] = 5;
   EXPECT_THAT(sample.Convert().error().message,
-              HasSubstr("linear_num_value_heads: expected a multiple of 2"));
+              HasSubstr("\"model.layers.0.linear_attn.A_log\": expected [5]"));
 }
 
 TEST(QwenHybridRows, TakeTheRotaryPartOfTheConfigClassOrOfTheRopeParameters) {

@@ -131,6 +131,16 @@ TEST(PreTokenizer, AfmoeCountsDigitsFromTheLast) {
               ElementsAre("a", " ", "1", "234", "567", " ", "89", " ", "123", "456", "x"));
   EXPECT_THAT(Words("afmoe", "x.foo \u4e2d\u6587\u3042ok"),
               ElementsAre("x", ".foo", " ", "\u4e2d\u6587\u3042", "ok"));
+  EXPECT_THAT(Words("afmoe",
+                    "]\u4e2d\x1c"
+                    "3\x1c"
+                    "4567"),
+              ElementsAre("]", "\u4e2d",
+                          "\x1c"
+                          "3",
+                          "\x1c"
+                          "4",
+                          "567"));
 }
 
 TEST(PreTokenizer, Gpt4oCutsWhereCapitalsBegin) {

@@ -287,7 +287,7 @@ TEST(Calibrate, RefusesActivationsThatAreNotFinite) {
   const ToolRun run = workspace.Moepack(
       std::string("quantize nan.gguf --recipe Q4_K_M -o out.gguf") + kCalibrationText);
   EXPECT_EQ(run.status, 3) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("layer 1: experts: expected finite numbers"));
+  EXPECT_THAT(run.err, HasSubstr("layer 1: error of the products: expected a finite number"));
   // The layers before it are complete.
   EXPECT_TRUE(std::filesystem::exists(workspace / "out.gguf.calibrated/layer-000.bin"));
   EXPECT_FALSE(std::filesystem::exists(workspace / "out.gguf.calibrated/layer-001.bin"));

@@ -62,7 +62,13 @@ const std::vector<Writer>& Writers() {
       {"quantize",
        "quantize fixtures/tiny-moe --recipe Q4_K_M",
        {"--output"},
-       {{"--family"}, {"--config"}, {"--imatrix"}, {"--tensor-type-file"}},
+       {{"--family"},
+        {"--config"},
+        {"--imatrix"},
+        {"--tensor-type-file"},
+        {"--calibrate"},
+        {"--calibrate-tokens"},
+        {"--held-out-text", "--calibrate README.md"}},
        "gguf"}};
   return writers;
 }

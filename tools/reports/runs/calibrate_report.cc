@@ -1,9 +1,7 @@
 #include "tools/reports/runs/calibrate_report.h"
 
 #include <algorithm>
-#include <iomanip>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "libshard/base/text/text.h"
 #include "tools/base/progress.h"
@@ -12,13 +10,6 @@
 namespace moepack::cli {
 namespace calibrate_report {
 namespace {
-
-// "1.234e-03"
-std::string ErrorText(double error) {
-  std::ostringstream text;
-  text << std::scientific << std::setprecision(3) << error;
-  return text.str();
-}
 
 // Rows take at most half of the memory (runtime-shim/calibrate/calibrate.cc).
 uint64_t RowsInMemory(const CalibrateNeeds& needs) {
@@ -63,8 +54,7 @@ std::string CalibratedLine(const CalibratedRecord& record, const CalibratedOutco
   const std::string name = output ? "output" : Cat("layer ", outcome.layer);
   if (outcome.matrices == 0) return Cat(name, ": no matrix to encode");
   const std::string reasons = Reasons(outcome);
-  return Cat(name, ": error ", ErrorText(outcome.error_plain), " -> ", ErrorText(outcome.error),
-             "; ", FormatCount(outcome.accepted), " of ", Matrices(outcome.matrices),
+  return Cat(name, ": ", FormatCount(outcome.accepted), " of ", Matrices(outcome.matrices),
              " with feedback", reasons.empty() ? "" : Cat(" (", reasons, ")"),
              again ? "; done before" : "");
 }
