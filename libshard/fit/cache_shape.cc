@@ -417,8 +417,7 @@ class GgufCache {
     return Ok();
   }
 
-  // A list of booleans or of numbers (MiMo-V2), one per layer or more (of blocks for multi-token
-  // prediction).
+  // Booleans or numbers (MiMo-V2), one per layer, and perhaps for blocks that predict tokens.
   Status ReadFlags(std::string_view name, std::vector<bool>& flags) const {
     const GgufValue* list = keys_.Find(name);
     if (const auto numbers = list->ElementType() ? list->AsUints() : std::nullopt;
