@@ -5,11 +5,10 @@
 #include <utility>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/files/file_lock.h"
 #include "libshard/base/files/local_tree.h"
-#include "libshard/base/files/publish_inside.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
+#include "libshard/refit/layer_store.h"
 
 namespace moepack {
 namespace {
@@ -107,20 +106,6 @@ Status CheckSameParameters(const fs::path& directory, const TextParameters& want
   return Ok();
 }
 
-// Layers go only into a directory of their own: an empty one, or one that a killed run left.
-Status CheckOwn(const InsideDirectory& directory) {
-  SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, ListOutput(directory));
-  for (const InsideDirectory::Entry& entry : entries) {
-    if (entry.name.starts_with(Cat(kCalibratedFile, ".tmp-"))) continue;
-    return Error{Code::kInvalidArgument,
-                 Cat(Shown(directory.path().string()),
-                     ": expected the store of a calibration or an empty directory, found ",
-                     Quoted(entry.name)),
-                 "name another directory"};
-  }
-  return Ok();
-}
-
 }  // namespace
 
 std::string CalibratedFileName(uint32_t layer) {
@@ -136,6 +121,20 @@ Status CheckSameCalibration(const fs::path& directory, const CalibratedRecord& w
   if (SameTexts(found.calibration, wanted.calibration)) return Ok();
   return Differs(directory, "calibration texts", "those given", "others");
 }
+
+namespace {
+
+constexpr LayerStoreKind<CalibratedRecord> kCalibratedStoreKind = {
+    kCalibratedFile,
+    "the store of a calibration",
+    "give each run a --calibrated-store of its own",
+    ReadRecord,
+    CalibratedToJson,
+    WriteRecord,
+    CheckSameCalibration,
+    [](const CalibratedRecord& record) { return !record.layers.empty(); }};
+
+}  // namespace
 
 Result<CalibratedStore> CalibratedStore::Open(const fs::path& directory) {
   CalibratedStore store;
@@ -156,26 +155,9 @@ Result<CalibratedStoreWriter> CalibratedStoreWriter::Open(const fs::path& direct
                                                           CalibratedRecord record) {
   SHARD_TRY(InsideDirectory opened, InsideDirectory::OpenOrMake(directory));
   CalibratedStoreWriter writer(std::move(opened));
-  const InsideDirectory& files = writer.files_;
-  SHARD_TRY(const FileLock lock, TakeLock(files));
-  if (lock == FileLock::kHeld)
-    return Error{Code::kIo, Cat(Shown(directory.string()), ": another process is writing it"),
-                 "wait for it, or name another directory"};
   record.layers.clear();
-  SHARD_TRY(const InsideDirectory::Kind there, files.KindOf(kCalibratedFile));
-  if (there != InsideDirectory::Kind::kNothing) {
-    SHARD_TRY(writer.record_, ReadRecord(LocalTree(directory)));
-    const Status same = CheckSameCalibration(directory, record, writer.record_);
-    // A store without layers has nothing that could be lost.
-    if (same || !writer.record_.layers.empty()) {
-      SHARD_CHECK(same);
-      return writer;
-    }
-  } else {
-    SHARD_CHECK(CheckOwn(files));
-  }
-  writer.record_ = std::move(record);
-  SHARD_CHECK(WriteRecord(files, writer.record_));
+  SHARD_TRY(writer.record_,
+            ResumeLayerStore(kCalibratedStoreKind, writer.files_, std::move(record)));
   return writer;
 }
 
@@ -183,20 +165,10 @@ Result<EncodedTensors> CalibratedStoreWriter::Read(uint32_t layer) const {
   return ReadTensorsOf(files_.path(), record_.layers[layer]);
 }
 
-Status CalibratedStoreWriter::CheckStillOurs() const {
-  SHARD_TRY(const CalibratedRecord there, ReadRecord(LocalTree(files_.path())));
-  if (CalibratedToJson(there) == CalibratedToJson(record_)) return Ok();
-  return Error{Code::kMismatch,
-               Cat(Shown(files_.path().string()), "/", kCalibratedFile,
-                   ": expected the record as this run wrote it, found another"),
-               "another process writes this store, too: give each run a --calibrated-store of its "
-               "own"};
-}
-
 Status CalibratedStoreWriter::Add(
     CalibratedOutcome outcome, const EncodedTensors& tensors,
     const std::map<std::string, const quant::Format*, std::less<>>& types) {
-  SHARD_CHECK(CheckStillOurs());
+  SHARD_CHECK(CheckStillWritten(kCalibratedStoreKind, files_, record_));
   outcome.tensors.clear();
   outcome.sha256.clear();
   uint64_t end = 0;

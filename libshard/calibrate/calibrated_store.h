@@ -71,7 +71,6 @@ class CalibratedStoreWriter {
 
  private:
   explicit CalibratedStoreWriter(InsideDirectory files) : files_(std::move(files)) {}
-  Status CheckStillOurs() const;
 
   InsideDirectory files_;  // locked while it is open
   CalibratedRecord record_;

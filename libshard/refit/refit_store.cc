@@ -7,15 +7,14 @@
 
 #include "libshard/base/bytes.h"
 #include "libshard/base/digest.h"
-#include "libshard/base/files/file_lock.h"
 #include "libshard/base/files/inside_directory.h"
 #include "libshard/base/files/local_tree.h"
-#include "libshard/base/files/publish_inside.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 #include "libshard/format/read_header.h"
 #include "libshard/format/safetensors.h"
+#include "libshard/refit/layer_store.h"
 
 namespace moepack {
 namespace {
@@ -288,44 +287,23 @@ Result<std::optional<RefittedExperts>> RefitStore::Read(uint32_t layer, uint32_t
 
 namespace {
 
-// Layers go only into a directory of their own: an empty one, or one that a killed run left.
-Status CheckOwn(const InsideDirectory& directory) {
-  SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, ListOutput(directory));
-  for (const InsideDirectory::Entry& entry : entries) {
-    if (entry.name.starts_with(Cat(kRefitFile, ".tmp-"))) continue;
-    return Error{Code::kInvalidArgument,
-                 Cat(Shown(directory.path().string()),
-                     ": expected a refit store or an empty directory, found ", Quoted(entry.name)),
-                 "name another directory"};
-  }
-  return Ok();
-}
+constexpr LayerStoreKind<RefitRecord> kRefitStoreKind = {
+    kRefitFile,
+    "a refit store",
+    "give each refit a --store of its own",
+    ReadRecord,
+    RefitToJson,
+    WriteRecord,
+    CheckSameRefit,
+    [](const RefitRecord& record) { return !record.outcomes.empty(); }};
 
 }  // namespace
 
 Result<RefitStoreWriter> RefitStoreWriter::Open(const fs::path& directory, RefitRecord record) {
   SHARD_TRY(InsideDirectory opened, InsideDirectory::OpenOrMake(directory));
   RefitStoreWriter writer(std::move(opened));
-  const InsideDirectory& files = writer.files_;
-  SHARD_TRY(const FileLock lock, TakeLock(files));
-  if (lock == FileLock::kHeld)
-    return Error{Code::kIo, Cat(Shown(directory.string()), ": another process is writing it"),
-                 "wait for it, or name another directory"};
   record.outcomes.clear();
-  SHARD_TRY(const InsideDirectory::Kind there, files.KindOf(kRefitFile));
-  if (there != InsideDirectory::Kind::kNothing) {
-    SHARD_TRY(writer.record_, ReadRecord(LocalTree(directory)));
-    const Status same = CheckSameRefit(directory, record, writer.record_);
-    // A store without layers has nothing that could be lost.
-    if (same || !writer.record_.outcomes.empty()) {
-      SHARD_CHECK(same);
-      return writer;
-    }
-  } else {
-    SHARD_CHECK(CheckOwn(files));
-  }
-  writer.record_ = std::move(record);
-  SHARD_CHECK(WriteRecord(files, writer.record_));
+  SHARD_TRY(writer.record_, ResumeLayerStore(kRefitStoreKind, writer.files_, std::move(record)));
   return writer;
 }
 
@@ -334,18 +312,9 @@ bool RefitStoreWriter::Has(uint32_t layer) const {
                      [&](const RefitOutcome& outcome) { return outcome.layer == layer; });
 }
 
-Status RefitStoreWriter::CheckStillOurs() const {
-  SHARD_TRY(const RefitRecord there, ReadRecord(LocalTree(files_.path())));
-  if (RefitToJson(there) == RefitToJson(record_)) return Ok();
-  return Error{Code::kMismatch,
-               Cat(Shown(files_.path().string()), "/", kRefitFile,
-                   ": expected the record as this run wrote it, found another"),
-               "another process writes this store, too: give each refit a --store of its own"};
-}
-
 Status RefitStoreWriter::Add(std::vector<RefitOutcome> outcomes,
                              const std::vector<RefittedExperts>& accepted) {
-  SHARD_CHECK(CheckStillOurs());
+  SHARD_CHECK(CheckStillWritten(kRefitStoreKind, files_, record_));
   for (RefitOutcome& outcome : outcomes) {
     outcome.sha256.clear();
     outcome.expert_ids.clear();

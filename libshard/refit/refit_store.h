@@ -116,7 +116,6 @@ class RefitStoreWriter {
 
  private:
   explicit RefitStoreWriter(InsideDirectory files) : files_(std::move(files)) {}
-  Status CheckStillOurs() const;
 
   InsideDirectory files_;  // locked while it is open
   RefitRecord record_;
