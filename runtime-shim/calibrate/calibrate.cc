@@ -32,11 +32,7 @@ class CalibrateRun final : public Calibrator {
         apart_(SetsExpertsApart(spec_)) {}
 
   Status Start() {
-    RefitOptions windows;
-    windows.tokens = options_.tokens;
-    windows.context = options_.context;
-    windows.fold = options_.fold;
-    SHARD_TRY(text_, MakeCalibration(input_.sessions, {}, windows, input_.bos));
+    SHARD_TRY(text_, CalibrationTextOf(input_.sessions, options_, input_.bos));
     SHARD_TRY(SourceLayers source, SourceLayers::Make(model_));
     source_.emplace(std::move(source));
     windows_ = WindowBatches::Of(model_, text_, options_.memory / kShareOfPass);
@@ -94,6 +90,11 @@ class CalibrateRun final : public Calibrator {
  private:
   ProductWatch& watch() const { return input_.watch; }
 
+  // Whether rows of consecutive tokens are held out.
+  auto HeldOutFrom(uint64_t first) const {
+    return [this, first](size_t row) -> bool { return held_out_[first + row]; };
+  }
+
   static Status MakeRows(uint64_t count, uint32_t width, RowRoom& room,
                          std::optional<RowStore>& store) {
     SHARD_TRY(RowStore made, RowStore::Make(count, width, room));
@@ -128,7 +129,7 @@ class CalibrateRun final : public Calibrator {
     for (size_t i = 0; i < columns; ++i) alike.own[i * columns + i] = 1;
     const std::optional<FeedbackFactor> factor = FeedbackFactor::Of(alike, {}, 0, options_.jobs);
     const std::vector<std::vector<float>> importances = {std::vector<float>(columns, 1), {}};
-    const std::vector<float> weights = Decoded(*embedding, 0, RowsOf(*embedding));
+    const std::vector<float> weights = DecodedRows(*embedding, 0, RowsOf(*embedding));
     encoded.tensors[kEmbeddingTensor] = EncodeWithFeedback({weights, columns, TypeOf(*embedding)},
                                                            *factor, importances, options_.jobs);
     return StartFromEmbedding(encoded);
@@ -220,7 +221,7 @@ class CalibrateRun final : public Calibrator {
   }
 
   Status EncodeWhole(const HostTensor& tensor, EncodedLayer& encoded) {
-    const std::vector<float> weights = Decoded(tensor, 0, RowsOf(tensor));
+    const std::vector<float> weights = DecodedRows(tensor, 0, RowsOf(tensor));
     std::vector<std::byte>& bytes = encoded.tensors[tensor.name];
     bytes = EncodePlainly({weights, tensor.shape.back(), TypeOf(tensor)}, {}, options_.jobs);
     return PutTensor(tensor, bytes);
@@ -232,25 +233,11 @@ class CalibrateRun final : public Calibrator {
     return rows;
   }
 
-  static std::vector<float> Decoded(const HostTensor& tensor, uint64_t first, uint64_t rows) {
-    const uint64_t columns = tensor.shape.back();
-    const uint64_t row_bytes = *tensor.format->BytesFor(columns);
-    std::vector<float> values(rows * columns);
-    tensor.format->decode(tensor.bytes.subspan(first * row_bytes, rows * row_bytes), values);
-    return values;
-  }
-
   // Both streams once, for the inputs of the groups' matrices.
   Result<std::vector<MomentPair>> MeasureGroups(std::vector<InputGroup>& groups) {
-    struct Sums {
-      MomentSums fit, fold;
-    };
-    std::vector<Sums> sums;
-    for (const InputGroup& group : groups) {
-      const size_t columns = group.parts.front().columns;
-      sums.push_back(
-          {MomentSums(columns, true, options_.jobs), MomentSums(columns, true, options_.jobs)});
-    }
+    std::vector<MomentPairSums> sums;
+    for (const InputGroup& group : groups)
+      sums.emplace_back(group.parts.front().columns, options_.jobs);
     std::vector<std::vector<float>> own(groups.size());
     for (const WindowBatch& batch : windows_.batches) {
       SHARD_CHECK(CheckInterrupt());
@@ -264,29 +251,14 @@ class CalibrateRun final : public Calibrator {
         // Matrices that are not multiplied with every token are encoded plainly.
         if (own[i].size() != batch.tokens * columns || groups[i].rows.size() != own[i].size())
           continue;
-        AddTokens(batch.first, columns, own[i], groups[i].rows, sums[i].fit, sums[i].fold);
+        sums[i].Add(own[i], groups[i].rows, HeldOutFrom(batch.first));
       }
       Advance(batch.tokens);
     }
     watch().Stop();
     std::vector<MomentPair> moments;
-    for (Sums& one : sums) moments.push_back({one.fit.Finish(), one.fold.Finish()});
+    for (MomentPairSums& one : sums) moments.push_back(one.Finish());
     return moments;
-  }
-
-  // Adds rows of consecutive tokens to the moments of what is learned from or held out.
-  void AddTokens(uint64_t first, size_t columns, std::span<const float> rows,
-                 std::span<const float> full, MomentSums& fit, MomentSums& fold) const {
-    const size_t count = rows.size() / columns;
-    for (size_t begin = 0; begin < count;) {
-      size_t end = begin + 1;
-      const bool held_out = held_out_[first + begin];
-      while (end < count && held_out_[first + end] == held_out) ++end;
-      MomentSums& sums = held_out ? fold : fit;
-      sums.Add(rows.subspan(begin * columns, (end - begin) * columns),
-               full.subspan(begin * columns, (end - begin) * columns));
-      begin = end;
-    }
   }
 
   Status EncodeGroups(const std::vector<InputGroup>& groups, std::vector<MomentPair> moments,
@@ -300,7 +272,7 @@ class CalibrateRun final : public Calibrator {
         const uint64_t row_bytes = *type->BytesFor(part.columns);
         std::vector<std::byte>& whole = encoded.tensors[tensor.name];
         whole.resize(RowsOf(tensor) * row_bytes);
-        const std::vector<float> weights = Decoded(tensor, part.first_row, part.rows);
+        const std::vector<float> weights = DecodedRows(tensor, part.first_row, part.rows);
         const std::vector<std::byte> bytes =
             encoder.Encode({weights, part.columns, type}, encoded.outcome);
         std::copy(bytes.begin(), bytes.end(),
@@ -391,7 +363,7 @@ class CalibrateRun final : public Calibrator {
     const HostTensor* const output = model_.weights().FindTrunk("output.weight");
     if (output == nullptr || !input_.types.contains(output->name)) return Ok();
     const size_t columns = output->shape.back();
-    MomentSums fit(columns, true, options_.jobs), fold(columns, true, options_.jobs);
+    MomentPairSums sums(columns, options_.jobs);
     std::vector<float> own, full;
     for (const WindowBatch& batch : windows_.batches) {
       stream_.resize(batch.tokens * spec_.width);
@@ -401,11 +373,11 @@ class CalibrateRun final : public Calibrator {
       SHARD_CHECK(pass_[0].NormOutputs(stream_, own));
       SHARD_CHECK(whole_->Read(batch.first, stream_));
       SHARD_CHECK(pass_[0].NormOutputs(stream_, full));
-      AddTokens(batch.first, columns, own, full, fit, fold);
+      sums.Add(own, full, HeldOutFrom(batch.first));
       Advance(batch.tokens);
     }
-    const MatrixEncoder encoder({fit.Finish(), fold.Finish()}, {}, options_);
-    const std::vector<float> weights = Decoded(*output, 0, RowsOf(*output));
+    const MatrixEncoder encoder(sums.Finish(), {}, options_);
+    const std::vector<float> weights = DecodedRows(*output, 0, RowsOf(*output));
     encoded.tensors[output->name] =
         encoder.Encode({weights, columns, TypeOf(*output)}, encoded.outcome);
     return Ok();
@@ -434,6 +406,16 @@ class CalibrateRun final : public Calibrator {
 };
 
 }  // namespace
+
+Result<Calibration> CalibrationTextOf(std::span<const TokenSession> sessions,
+                                      const CalibrateOptions& options,
+                                      std::optional<uint32_t> bos) {
+  RefitOptions windows;
+  windows.tokens = options.tokens;
+  windows.context = options.context;
+  windows.fold = options.fold;
+  return MakeCalibration(sessions, {}, windows, bos);
+}
 
 Result<std::unique_ptr<Calibrator>> Calibrator::Open(const CalibrateInput& input,
                                                      const CalibrateOptions& options,

@@ -17,6 +17,7 @@
 
 #include "libshard/base/progress.h"
 #include "libshard/base/result.h"
+#include "libshard/calibrate/calibrated_store.h"
 #include "runtime-shim/calibrate/product_watch.h"
 #include "runtime-shim/refit/calibration.h"
 #include "runtime-shim/session/session.h"
@@ -39,6 +40,10 @@ struct CalibrateOptions {
 // The embedding, which is encoded with the first layer.
 inline constexpr const char* kEmbeddingTensor = "token_embd.weight";
 
+// The text that a calibration takes. Errors are those of MakeCalibration.
+Result<Calibration> CalibrationTextOf(std::span<const TokenSession> sessions,
+                                      const CalibrateOptions& options, std::optional<uint32_t> bos);
+
 // By GGUF name: the types of the tensors to encode. Others are not touched.
 using TensorTypes = std::map<std::string, const quant::Format*, std::less<>>;
 
@@ -50,26 +55,16 @@ struct CalibrateInput {
   std::optional<uint32_t> bos;
 };
 
-// What became of a layer, or of the output's matrix.
-struct CalibratedLayer {
-  uint32_t layer = 0;
-  uint64_t matrices = 0;  // that were encoded
-  uint64_t accepted = 0;  // with feedback, because that is better on held-out text
-  uint64_t few_tokens = 0, worse = 0, unseen = 0;  // the reasons of the others
-  // On held-out text, of all matrices: the part of the error of their products that depends on the
-  // encoding, without feedback and as encoded.
-  double error_plain = 0, error = 0;
-};
-
-// The encoded tensors of a layer by their GGUF names, whole and in the order of the GGUF's rows.
+// A layer, or the output's matrix: what became of it, without what its store sets, and its encoded
+// tensors by their GGUF names, whole and in the order of the GGUF's rows.
 struct EncodedLayer {
-  CalibratedLayer outcome;
-  std::map<std::string, std::vector<std::byte>, std::less<>> tensors;
+  CalibratedOutcome outcome;
+  EncodedTensors tensors;
 };
 
 class Calibrator {
  public:
-  // Errors are those of CheckRefit's text and kUnsupported for models that cannot be calibrated.
+  // Errors are those of CalibrationTextOf, and kUnsupported for models that cannot be calibrated.
   static Result<std::unique_ptr<Calibrator>> Open(const CalibrateInput& input,
                                                   const CalibrateOptions& options,
                                                   OnProgress progress);

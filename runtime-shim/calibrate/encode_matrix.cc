@@ -30,6 +30,14 @@ std::vector<float> SampleRows(const FeedbackMatrix& matrix) {
 
 }  // namespace
 
+std::vector<float> DecodedRows(const HostTensor& tensor, uint64_t first, uint64_t rows) {
+  const uint64_t columns = tensor.shape.back();
+  const uint64_t row_bytes = *tensor.format->BytesFor(columns);
+  std::vector<float> values(rows * columns);
+  tensor.format->decode(tensor.bytes.subspan(first * row_bytes, rows * row_bytes), values);
+  return values;
+}
+
 std::vector<std::byte> EncodePlainly(const FeedbackMatrix& matrix,
                                      std::span<const float> importance, size_t jobs) {
   const size_t row_bytes = *matrix.format->BytesFor(matrix.columns);
@@ -63,7 +71,7 @@ MatrixEncoder::MatrixEncoder(MomentPair moments, const Shrinking& shrinking,
 }
 
 std::vector<std::byte> MatrixEncoder::Encode(const FeedbackMatrix& matrix,
-                                             CalibratedLayer& outcome) const {
+                                             CalibratedOutcome& outcome) const {
   ++outcome.matrices;
   if (!fit_ || !whole_) {
     ++outcome.few_tokens;

@@ -9,18 +9,13 @@
 
 namespace moepack::runtime {
 
-// The moments of the text that is learned from, and of the text that is held out.
-struct MomentPair {
-  InputMoments fit, fold;
-};
-
 // Moments with their factors, for all matrices with the same inputs.
 class MatrixEncoder {
  public:
   MatrixEncoder(MomentPair moments, const Shrinking& shrinking, const CalibrateOptions& options);
 
   // The blocks of a matrix [rows, n]; counts it.
-  std::vector<std::byte> Encode(const FeedbackMatrix& matrix, CalibratedLayer& outcome) const;
+  std::vector<std::byte> Encode(const FeedbackMatrix& matrix, CalibratedOutcome& outcome) const;
 
  private:
   const CalibrateOptions& options_;
@@ -28,6 +23,9 @@ class MatrixEncoder {
   std::optional<FeedbackFactor> fit_, whole_;
   std::optional<ProductErrors> errors_;  // on what is held out
 };
+
+// Rows [first, first + rows) of a tensor, of which all but the last dimension count as rows.
+std::vector<float> DecodedRows(const HostTensor& tensor, uint64_t first, uint64_t rows);
 
 // Blocks as an encoder makes them; `importance` may be empty.
 std::vector<std::byte> EncodePlainly(const FeedbackMatrix& matrix,

@@ -296,9 +296,7 @@ class TileEncoder {
   std::vector<uint8_t> levels_;
 };
 
-}  // namespace
-
-namespace {
+// ---- The factors
 
 // Moments as Shrinking makes them.
 class Shrunk {

@@ -26,7 +26,7 @@ struct ExpertTensor {
 
 class ExpertsRun {
  public:
-  ExpertsRun(const ExpertLayer& layer, bool known, CalibratedLayer& outcome,
+  ExpertsRun(const ExpertLayer& layer, bool known, CalibratedOutcome& outcome,
              EncodedTensors& tensors)
       : layer_(layer),
         spec_(layer.model.spec()),
@@ -34,9 +34,7 @@ class ExpertsRun {
         outcome_(outcome),
         tensors_(tensors),
         products_(layer.model.executor(), layer.options.jobs) {
-    const float limit = spec_.layer[layer.layer].expert_limit;
-    form_ = {limit > 0 ? Activation(Activation::kLimitedSilu, limit) : spec_.expert_activation,
-             spec_.weigh_inputs};
+    form_ = {spec_.ExpertActivationOf(layer.layer), spec_.weigh_inputs};
   }
 
   Status Run() {
@@ -158,36 +156,22 @@ class ExpertsRun {
     return Ok();
   }
 
-  // Sums of the moments of rows that are learned from, and that are held out.
-  struct PairSums {
-    PairSums(size_t columns, size_t jobs) : fit(columns, true, jobs), fold(columns, true, jobs) {}
-    MomentPair Finish() { return {fit.Finish(), fold.Finish()}; }
-    MomentSums fit, fold;
-  };
-
-  // Adds rows of an expert's tokens from `first` on.
-  void AddRows(const ExpertTokens& tokens, size_t first, std::span<const float> rows,
-               std::span<const float> full, size_t columns, PairSums& sums) const {
-    const size_t count = rows.size() / columns;
-    for (size_t begin = 0; begin < count;) {
-      const bool held_out = layer_.held_out[tokens.tokens[first + begin]];
-      size_t end = begin + 1;
-      while (end < count && layer_.held_out[tokens.tokens[first + end]] == held_out) ++end;
-      const size_t at = begin * columns, size = (end - begin) * columns;
-      (held_out ? sums.fold : sums.fit).Add(rows.subspan(at, size), full.subspan(at, size));
-      begin = end;
-    }
+  // Whether rows of an expert's tokens from `first` on are held out.
+  auto HeldOutFrom(const ExpertTokens& tokens, size_t first) const {
+    return [this, &tokens, first](size_t row) -> bool {
+      return layer_.held_out[tokens.tokens[first + row]];
+    };
   }
 
   // The moments of the inputs of gate and up. The error of an output counts as much as its gate.
   Result<MomentPair> InputsOf(const ExpertTokens& tokens) {
     const RowStore& inputs = *layer_.own.inputs;
-    PairSums sums(inputs.width(), jobs());
+    MomentPairSums sums(inputs.width(), jobs());
     const Status done = ForBlocks(inputs, &*layer_.full.inputs, tokens,
                                   [&](size_t first, std::span<const float> gates) {
                                     ScaleRows(gates, x_);
                                     ScaleRows(gates, full_);
-                                    AddRows(tokens, first, x_, full_, inputs.width(), sums);
+                                    sums.Add(x_, full_, HeldOutFrom(tokens, first));
                                   });
     SHARD_CHECK(done);
     return sums.Finish();
@@ -257,8 +241,8 @@ class ExpertsRun {
         ScaleRows(own.gates, inputs);
         ScaleRows(own.gates, target);
       }
-      PairSums sums(source.down.columns, jobs());
-      AddRows(own, 0, inputs, target, source.down.columns, sums);
+      MomentPairSums sums(source.down.columns, jobs());
+      sums.Add(inputs, target, HeldOutFrom(own, 0));
       const MatrixEncoder encoder(sums.Finish(), {layer_.options.shrink, nullptr}, layer_.options);
       EncodeMatrices(id, /*down=*/true, encoder);
     }
@@ -291,10 +275,7 @@ class ExpertsRun {
   void EncodeMatrices(uint32_t id, bool down, const MatrixEncoder& encoder) {
     for (const ExpertTensor& expert : experts_) {
       if (expert.down != down) continue;
-      const quant::Format& stored = *expert.tensor->format;
-      const uint64_t bytes = expert.rows * *stored.BytesFor(expert.columns);
-      std::vector<float> weights(expert.rows * expert.columns);
-      stored.decode(expert.tensor->bytes.subspan(id * bytes, bytes), weights);
+      const std::vector<float> weights = DecodedRows(*expert.tensor, id * expert.rows, expert.rows);
       const std::vector<std::byte> made =
           encoder.Encode({weights, expert.columns, expert.type}, outcome_);
       std::copy(made.begin(), made.end(), SlabOf(expert, id).begin());
@@ -349,7 +330,7 @@ class ExpertsRun {
   const ExpertLayer& layer_;
   const ModelSpec& spec_;
   bool known_;
-  CalibratedLayer& outcome_;
+  CalibratedOutcome& outcome_;
   EncodedTensors& tensors_;
   Products products_;
   ExpertForm form_;
@@ -361,7 +342,7 @@ class ExpertsRun {
 
 }  // namespace
 
-Status EncodeExperts(const ExpertLayer& layer, bool known, CalibratedLayer& outcome,
+Status EncodeExperts(const ExpertLayer& layer, bool known, CalibratedOutcome& outcome,
                      EncodedTensors& tensors) {
   return ExpertsRun(layer, known, outcome, tensors).Run();
 }

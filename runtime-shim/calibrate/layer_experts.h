@@ -34,11 +34,9 @@ struct ExpertLayer {
   uint32_t layer = 0;
 };
 
-using EncodedTensors = std::map<std::string, std::vector<std::byte>, std::less<>>;
-
 // Encodes the experts into `tensors`, or takes them from there if they are `known`, and sets the
 // sums of both streams.
-Status EncodeExperts(const ExpertLayer& layer, bool known, CalibratedLayer& outcome,
+Status EncodeExperts(const ExpertLayer& layer, bool known, CalibratedOutcome& outcome,
                      EncodedTensors& tensors);
 
 }  // namespace moepack::runtime

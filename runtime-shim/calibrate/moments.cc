@@ -30,13 +30,13 @@ std::vector<float> InputMoments::diagonal() const {
   return out;
 }
 
-void InputMoments::Add(const InputMoments& other, double factor) {
+void InputMoments::Add(const InputMoments& other) {
   if (other.columns == 0) return;
   columns = other.columns;
-  const auto add = [factor](const std::vector<double>& from, std::vector<double>& to) {
+  const auto add = [](const std::vector<double>& from, std::vector<double>& to) {
     if (from.empty()) return;
     to.resize(from.size());
-    for (size_t i = 0; i < from.size(); ++i) to[i] += factor * from[i];
+    for (size_t i = 0; i < from.size(); ++i) to[i] += from[i];
   };
   add(other.own, own);
   add(other.drift, drift);

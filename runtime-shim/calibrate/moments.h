@@ -20,12 +20,12 @@ struct InputMoments {
   // The mean of the diagonal.
   double mean() const { return columns == 0 ? 0 : trace() / static_cast<double>(columns); }
   std::vector<float> diagonal() const;
-  // this += factor * other, with the tokens; `other` may be empty. REQUIRES: the same columns.
-  void Add(const InputMoments& other, double factor = 1);
+  // this += other; `other` may be empty. REQUIRES: the same columns.
+  void Add(const InputMoments& other);
 };
 
 // Adds up moments row by row. The sums depend on how rows are divided into calls only by rounding
-// of floats within kTokensOfMoments rows, and not on the number of threads.
+// of floats within kRowsOfSum rows (moments.cc), and not on the number of threads.
 class MomentSums {
  public:
   // `jobs`: threads, 0 for one per core.
@@ -47,6 +47,37 @@ class MomentSums {
   std::vector<float> rows_, drift_rows_;  // that are held, [kRowsHeld, padded]
   std::vector<float> turned_, drifts_;    // the same as columns
   std::vector<float> own_, drift_sums_;   // by tile of columns: [padded, kPanelColumns]
+};
+
+// The moments of the text that is learned from, and of the text that is held out.
+struct MomentPair {
+  InputMoments fit, fold;
+};
+
+// Adds up both, with drift.
+class MomentPairSums {
+ public:
+  MomentPairSums(size_t columns, size_t jobs)
+      : columns_(columns), fit_(columns, true, jobs), fold_(columns, true, jobs) {}
+
+  // Row i is of a token that is held out if held_out(i).
+  template <class HeldOut>
+  void Add(std::span<const float> rows, std::span<const float> full, const HeldOut& held_out) {
+    const size_t count = rows.size() / columns_;
+    for (size_t begin = 0; begin < count;) {
+      const bool fold = held_out(begin);
+      size_t end = begin + 1;
+      while (end < count && held_out(end) == fold) ++end;
+      const size_t at = begin * columns_, size = (end - begin) * columns_;
+      (fold ? fold_ : fit_).Add(rows.subspan(at, size), full.subspan(at, size));
+      begin = end;
+    }
+  }
+  MomentPair Finish() { return {fit_.Finish(), fold_.Finish()}; }
+
+ private:
+  size_t columns_;
+  MomentSums fit_, fold_;
 };
 
 }  // namespace moepack::runtime

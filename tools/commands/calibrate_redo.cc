@@ -134,8 +134,7 @@ Status EncodeAgain(const CalibratedRedoInputs& inputs, manifest::VerifyReport& r
   SHARD_TRY(const runtime::EncodedLayer again, calibrator->Encode(inputs.layer));
   SHARD_TRY(const EncodedTensors stored, inputs.store->Read(inputs.layer));
   Comparison comparison(inputs, report);
-  const std::string figure =
-      FigureThatDiffers(record.layers[inputs.layer], RecordOf(again.outcome));
+  const std::string figure = FigureThatDiffers(record.layers[inputs.layer], again.outcome);
   if (!figure.empty()) comparison.Differ("", figure);
   comparison.Compare(stored, again.tensors);
   comparison.Note();

@@ -99,9 +99,8 @@ class Encoding {
 
   Status Encode(uint32_t layer) {
     SHARD_TRY(const runtime::EncodedLayer encoded, calibrator_.Encode(layer));
-    const CalibratedOutcome outcome = RecordOf(encoded.outcome);
-    SHARD_CHECK(CheckFinite(run_, outcome));
-    return store_.Add(outcome, encoded.tensors, types_);
+    SHARD_CHECK(CheckFinite(run_, encoded.outcome));
+    return store_.Add(encoded.outcome, encoded.tensors, types_);
   }
 
   const CalibrateRun& run_;
@@ -166,19 +165,6 @@ Result<CalibrateModel> LoadForCalibration(const moepack::Source& source,
   return out;
 }
 
-CalibratedOutcome RecordOf(const runtime::CalibratedLayer& layer) {
-  CalibratedOutcome outcome;
-  outcome.layer = layer.layer;
-  outcome.matrices = layer.matrices;
-  outcome.accepted = layer.accepted;
-  outcome.few_tokens = layer.few_tokens;
-  outcome.worse = layer.worse;
-  outcome.unseen = layer.unseen;
-  outcome.error_plain = layer.error_plain;
-  outcome.error = layer.error;
-  return outcome;
-}
-
 Status CheckCanCalibrate(const CalibrateRun& run) {
   const runtime::TensorTypes types = calibrate_run::TypesOf(run.typed);
   if (types.empty())
@@ -233,13 +219,9 @@ Result<CalibrateNeeds> EstimateNeeds(const CalibrateRun& run) {
   SHARD_TRY(const CalibrateModel source, LoadForCalibration(run.source, run.named.model, run.jobs));
   SHARD_TRY(const std::vector<TokenSession> texts, ReadTexts(run, source.loaded));
   const runtime::CalibrateOptions options = OptionsFor(run);
-  runtime::RefitOptions windows;
-  windows.tokens = options.tokens;
-  windows.context = options.context;
-  windows.fold = options.fold;
   SHARD_TRY(const runtime::Calibration taken,
-            runtime::MakeCalibration(texts, {}, windows,
-                                     runtime::BosToken(source.loaded.weights->metadata)));
+            runtime::CalibrationTextOf(texts, options,
+                                       runtime::BosToken(source.loaded.weights->metadata)));
   return CalibrateNeeds{
       runtime::EstimateCalibration(*source.loaded.model, TypesOf(run.typed), taken.tokens),
       taken.buckets, taken.tokens, options.memory, runtime::MeasureProductRate(options.jobs)};

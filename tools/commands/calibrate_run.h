@@ -29,8 +29,6 @@ struct CalibrateModel {
 };
 Result<CalibrateModel> LoadForCalibration(const moepack::Source& source,
                                           const ModelOptions& options, size_t jobs);
-// What a record says of a layer that the engine reports.
-CalibratedOutcome RecordOf(const runtime::CalibratedLayer& layer);
 
 struct CalibrateRun {
   const moepack::Source& source;
