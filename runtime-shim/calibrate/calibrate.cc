@@ -116,8 +116,8 @@ class CalibrateRun final : public Calibrator {
 
   // ---- The embedding
 
-  // The embedding has no inputs. All columns count alike: measured on random errors, their effect
-  // on the output is nearly the same for all, and ggml's own weights, which grow with the value,
+  // The embedding has no inputs. All columns count alike: weights from the measured effect of
+  // random errors on the output did no better, and ggml's own weights, which grow with the value,
   // double the divergence that the embedding costs.
   Status EncodeEmbedding(EncodedLayer& encoded) {
     const HostTensor* const embedding = model_.weights().FindTrunk(kEmbeddingTensor);
