@@ -13,6 +13,7 @@
 // Then the next expert sees what this one leaves.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "libshard/base/result.h"
@@ -27,8 +28,12 @@ namespace moepack::runtime {
 inline constexpr uint64_t kScoredTokens = 2500;
 inline constexpr uint64_t kCandidates = 2;
 
-// The share of the memory for matrices that the activations of the sample take.
-inline uint64_t ScoredMemory(const RefitOptions& options) { return options.matrix_memory() / 4 * 3; }
+// What the activations of the sample may take: a share of the memory for matrices, but enough for a
+// small layer.
+inline uint64_t ScoredMemory(const RefitOptions& options) {
+  constexpr uint64_t kLeast = 64 << 20;
+  return std::max(kLeast, options.matrix_memory() / 4 * 3);
+}
 
 // REQUIRES: routes and outputs match the experts. Leaves new experts and their outputs. Returns how many neurons moved. Errors are those of RidgeDown.
 Result<uint64_t> RefillExperts(Products& products, const RefitOptions& options,
