@@ -240,7 +240,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("FILE");
   app.add_option("--trace", arguments->trace,
                  "Write every choice here, token by token, as a route_trace v1 CSV "
-                 "(docs/replay.md): 30 bytes for each expert, layer and token, or 9 if the name "
+                 "(docs/statistics.md): 30 bytes for each expert, layer and token, or 9 if the name "
                  "ends in .zst.")
       ->type_name("FILE");
   app.add_option(
