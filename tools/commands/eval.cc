@@ -382,7 +382,7 @@ constinit const Command kEval = {
     "Measures what the split costs in quality, on the same tokens for every node",
     "Scores held-out texts with the whole model and with each expert group: captured gate mass, "
     "log-probability and perplexity, KL divergence, loops in greedy continuations, and a race "
-    "between the groups. Use texts that the plan was not made from. docs/evaluation.md says how "
+    "between the groups. Use texts that the plan was not made from. docs/runtime-shim.md says how "
     "each figure is made.",
     {"moepack eval out --text fixtures/tiny-moe/NOTE.md",
      "moepack eval out --against fixtures/tiny-moe --text fixtures/tiny-moe/NOTE.md --gate "

@@ -238,10 +238,11 @@ std::function<Result<int>()> Bind(CLI::App& app) {
          "Write the statistics here: NAME.json, or compressed with zstd as NAME.json.zst. With "
          "\"-\" JSON goes to standard output and the report to standard error.")
       ->type_name("FILE");
-  app.add_option("--trace", arguments->trace,
-                 "Write every choice here, token by token, as a route_trace v1 CSV "
-                 "(docs/statistics.md): 30 bytes for each expert, layer and token, or 9 if the name "
-                 "ends in .zst.")
+  app.add_option(
+         "--trace", arguments->trace,
+         "Write every choice here, token by token, as a route_trace v1 CSV "
+         "(docs/statistics.md): 30 bytes for each expert, layer and token, or 9 if the name "
+         "ends in .zst.")
       ->type_name("FILE");
   app.add_option(
          "--imatrix", arguments->imatrix,
