@@ -63,9 +63,8 @@ constinit const Command kReport = {
     "Draws what the documents say: bytes per node, what the routers use, what sessions find on "
     "their node, what the split costs beside quantization, what refit improved, where sessions are "
     "sent, and what to run next. The page is self-contained: it loads nothing and runs no script, "
-    "so "
-    "that it can be mailed, archived and opened from a file. Every picture has its numbers in a "
-    "table. Equal inputs give equal bytes. docs/report.md shows one.",
+    "so that it can be mailed, archived and opened from a file. Every picture has its numbers in a "
+    "table. Equal inputs give equal bytes. docs/experiment.md lists the sections.",
     {"moepack report out -o report.html",
      "moepack report fixtures/statistics/profile.json -o routing.html"},
     report_command::Bind};
