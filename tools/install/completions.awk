@@ -16,22 +16,8 @@ function short_help(name, help,    sentences, sentence, i) {
   return sentence[1]
 }
 
-function fish(condition, what, text) {
-  print "complete -c moepack -n '" condition "' " what " -d " quoted(text)
-}
-
-/^<!-- Below this line/ { reference = 1; next }
-!reference { next }
-/^## Exit / { exit }
-/^### / {
-  name = $2
-  commands[++count] = name
-  wanted = 1
-  next
-}
-wanted && NF { summaries[name] = $0; sub(/\.$/, "", summaries[name]); wanted = 0; next }
-/^\| `-/ {
-  row = $0
+# A row of a table of options, for the command `name`.
+function add(row,    spelled, help, value, sentences, sentence, parts, words, i) {
   sub(/^\| `/, "", row)
   spelled = row
   sub(/`.*/, "", spelled)
@@ -50,6 +36,33 @@ wanted && NF { summaries[name] = $0; sub(/\.$/, "", summaries[name]); wanted = 0
     takes[name, options_of[name]] = value
     meaning[name, options_of[name]] = help
   }
+}
+
+function fish(condition, what, text) {
+  print "complete -c moepack -n '" condition "' " what " -d " quoted(text)
+}
+
+/^<!-- Below this line/ { reference = 1; next }
+!reference { next }
+/^## Exit / { exit }
+/^### / {
+  name = $2
+  commands[++count] = name
+  wanted = 1
+  next
+}
+wanted && NF { summaries[name] = $0; sub(/\.$/, "", summaries[name]); wanted = 0; next }
+/^\| `-/ {
+  # Rows above the first command are shared, under their first long names.
+  if (name != "") add($0)
+  else if (match($0, /--[a-z-]+/)) shared[substr($0, RSTART, RLENGTH)] = $0
+  next
+}
+/^\[Shared\]/ { sharing = 1 }
+sharing && NF == 0 { sharing = 0 }
+sharing {
+  for (i = 1; i <= NF; ++i)
+    if (match($i, /--[a-z-]+/)) add(shared[substr($i, RSTART, RLENGTH)])
 }
 
 END {
