@@ -1,7 +1,7 @@
 #!/bin/sh
-# Writes DIR/moepack-VERSION.tar.xz, or .tar: the tree as it is here, with man pages and completions in
-# share/, where an installation has them. It is built and tested without git. The same tree gives the
-# same bytes, whether it comes from git or from such an archive. Its files have the date
+# Writes DIR/moepack-VERSION.tar.xz, or .tar: the tree as it is here, with man pages and completions
+# in share/, where an installation has them. It is built and tested without git. The same tree gives
+# the same bytes, whether it comes from git or from such an archive. Its files have the date
 # SOURCE_DATE_EPOCH, or that of the last commit, or the one that the archive had.
 # usage: source.sh DIR [tar]   (prints the name of the file)
 set -eu
@@ -36,8 +36,8 @@ complete zsh zsh/site-functions/_moepack
 complete fish fish/vendor_completions.d/moepack.fish
 
 archive=$directory/moepack-$version.tar
-tar --create --file "$archive.part" --format=gnu --sort=name --mtime="@${SOURCE_DATE_EPOCH:-$epoch}" \
-  --owner=0 --group=0 --numeric-owner --mode=a+rX,u+w,go-w --hard-dereference \
+tar --create --file "$archive.part" --format=gnu --sort=name \
+  --mtime="@${SOURCE_DATE_EPOCH:-$epoch}" --owner=0 --group=0 --numeric-owner --mode=a+rX,u+w,go-w --hard-dereference \
   --transform="s,^,moepack-$version/,SH" --files-from "$work/files" -C "$work/made" share
 if [ "${2-}" != tar ]; then
   xz -6 -T1 --force "$archive.part" # several threads would give other bytes
