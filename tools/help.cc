@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "libshard/base/text/text.h"
+#include "libshard/base/tool_version.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
@@ -247,6 +248,6 @@ std::string MarkdownReference(Commands commands) {
   return out;
 }
 
-std::string VersionText() { return "moepack " MOEPACK_VERSION "\n"; }
+std::string VersionText() { return Cat("moepack ", ToolVersion(), "\n"); }
 
 }  // namespace moepack::cli

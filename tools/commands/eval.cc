@@ -8,8 +8,8 @@
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/result.h"
 #include "libshard/base/text/text.h"
+#include "libshard/base/tool_version.h"
 #include "libshard/stats/session_digest.h"
-#include "manifest/document/describe_model.h"
 #include "manifest/document/made_from.h"
 #include "manifest/document/manifest.h"
 #include "manifest/document/quality.h"
@@ -213,7 +213,7 @@ Result<std::optional<manifest::MadeFrom>> CheckHeldOut(const Arguments& argument
 // Adds what only the models know to a record.
 void Describe(const Arguments& arguments, const Models& models,
               std::span<const TokenSession> tokens, manifest::QualityRecord& record) {
-  record.tool_version = manifest::ToolVersion();
+  record.tool_version = ToolVersion();
   record.executor = models.own.executor->name();
   record.precision = runtime::PrecisionOf(*models.own.weights);
   record.context = arguments.eval.context;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
-#include "manifest/document/describe_model.h"
+#include "libshard/base/tool_version.h"
 #include "tools/base/range_text.h"
 #include "tools/page/html.h"
 #include "tools/page/section.h"
@@ -90,7 +90,7 @@ std::string ReportPage(const PageInputs& inputs) {
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
       "<meta name=\"generator\" content=\"moepack ",
-      Escaped(manifest::ToolVersion()),
+      Escaped(ToolVersion()),
       "\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
       "'unsafe-inline'; img-src data:\">\n<link rel=\"icon\" href=\"data:,\">\n<title>",
       title, "</title>\n<style>", PageStyle(), "</style>\n</head>\n<body>\n<header>\n<h1>", title,
