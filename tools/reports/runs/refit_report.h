@@ -26,8 +26,11 @@ struct RefitNeeds {
 // everything.
 std::string TakenLines(const std::vector<runtime::CalibrationBucket>& buckets);
 std::string RefitNeedsText(const RefitNeeds& needs);
+std::string RefitNeedsLine(const RefitNeeds& needs);
 Json RefitNeedsJson(const RefitNeeds& needs);
 // All layers and groups of a refit.
 std::string RefitText(const RefitRecord& record);
+// "refitted 9 of 9 groups of layers".
+std::string RefittedLine(const RefitRecord& record);
 
 }  // namespace moepack::cli
