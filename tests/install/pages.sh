@@ -1,7 +1,7 @@
 #!/bin/bash
-# Man pages and completions as installed: a page for each command that the formatter accepts without
-# a complaint, and the words and values that the shells offer. A shell that is not installed is named
-# and skipped.
+# Man pages and completions as installed: a page for each command that the formatter accepts
+# without a complaint, and the words and values that the shells offer. A shell that is not installed
+# is named and skipped.
 # usage: pages.sh ROOT MOEPACK WORK_DIR
 set -eu
 root=$1 moepack=$2 work=$3
