@@ -1,6 +1,6 @@
 #pragma once
 
-#include "quant/legacy/nibbles.h"
+#include "quant/nibbles/nibbles.h"
 
 namespace quant {
 

@@ -1,4 +1,4 @@
-#include "quant/legacy/nibble_pairs.h"
+#include "quant/nibbles/nibble_pairs.h"
 
 namespace quant {
 
