@@ -324,7 +324,7 @@ int RunHelp(Commands commands, int argc, const char* const* argv) {
     return Finish(Error{Code::kInvalidArgument, Cat("unexpected argument ", Quoted(argv[1])),
                         "`moepack help` lists the commands"});
   if (topic == "--markdown") return PrintText(MarkdownReference(commands));
-  if (topic == "help" || topic == "--help" || topic == "-h")
+  if (topic == "help" || topic == "--help" || topic == "-h" || topic == "version")
     return PrintText(OverviewText(commands));
   const Command* command = FindCommand(commands, topic);
   if (command == nullptr) return Finish(UnknownCommand(commands, topic, {"--markdown", "--help"}));

@@ -95,8 +95,8 @@ std::string RefittedLine(const RefitRecord& record) {
   const auto accepted = static_cast<uint64_t>(
       std::count_if(record.outcomes.begin(), record.outcomes.end(),
                     [](const RefitOutcome& outcome) { return outcome.accepted; }));
-  return Cat("refitted ", accepted, " of ", record.outcomes.size(),
-             " (groups of all layers together)");
+  return Cat("the refit of ", accepted, " of ", Plural(record.outcomes.size(), "group"),
+             " was accepted, counted layer by layer");
 }
 
 std::string RefitText(const RefitRecord& record) {

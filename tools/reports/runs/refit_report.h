@@ -30,7 +30,7 @@ std::string RefitNeedsLine(const RefitNeeds& needs);
 Json RefitNeedsJson(const RefitNeeds& needs);
 // All layers and groups of a refit.
 std::string RefitText(const RefitRecord& record);
-// "refitted 9 of 9 groups of layers".
+// "the refit of 8 of 9 groups was accepted, counted layer by layer".
 std::string RefittedLine(const RefitRecord& record);
 
 }  // namespace moepack::cli
