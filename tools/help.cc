@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <map>
 #include <utility>
@@ -12,62 +13,14 @@
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
+#include "tools/command_options.h"
+#include "tools/essential_options.h"
 
 namespace moepack::cli {
 namespace {
 
 constexpr size_t kWidth = 100;
-
-struct OptionHelp {
-  std::string label;  // "-o, --output DIR"
-  std::string text;
-  std::string section;
-  bool positional = false;
-  bool required = false;
-};
-
-OptionHelp Describe(const CLI::Option& option) {
-  OptionHelp help{"", option.get_description(), option.get_group(), option.get_positional(),
-                  option.get_required()};
-  const std::string value = option.get_type_name();
-  if (help.positional) {
-    help.label = option.get_name(true);
-    if (option.get_items_expected_max() > 1) help.label += "...";
-    return help;
-  }
-  std::vector<std::string> names;
-  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
-  help.label = moepack::Join(names, ", ");
-  if (!value.empty()) help.label += " " + value;
-  return help;
-}
-
-// Every option of a command, arguments first, --help last.
-std::vector<OptionHelp> DescribeAll(const CLI::App& app) {
-  std::vector<OptionHelp> all;
-  for (const CLI::Option* option : app.get_options()) {
-    if (option != app.get_help_ptr()) all.push_back(Describe(*option));
-  }
-  std::stable_partition(all.begin(), all.end(),
-                        [](const OptionHelp& help) { return help.positional; });
-  if (app.get_help_ptr() != nullptr) all.push_back(Describe(*app.get_help_ptr()));
-  return all;
-}
-
-// A command's parser, made only to read its options.
-struct BoundCommand {
-  explicit BoundCommand(const Command& command) {
-    StartSection(app, "General");
-    app.set_help_flag("-h,--help", "Print this help.");
-    command.bind(app);
-    AddSharedOptions(app, shared);
-    options = DescribeAll(app);
-  }
-  CLI::App app;
-  SharedOptions shared;
-  std::vector<OptionHelp> options;
-};
+constexpr size_t kTextColumn = 28;  // of the short help
 
 std::string Usage(const Command& command, const std::vector<OptionHelp>& options) {
   std::string usage = Cat("moepack ", command.name);
@@ -100,6 +53,39 @@ std::vector<OptionSection> Sections(const std::vector<OptionHelp>& options) {
   }
   std::erase_if(sections, [](const OptionSection& section) { return section.options.empty(); });
   return sections;
+}
+
+// The arguments, and the options in the order of kEssentialOptions.
+std::vector<const OptionHelp*> Essential(const Command& command,
+                                         const std::vector<OptionHelp>& options) {
+  std::vector<const OptionHelp*> found;
+  for (const OptionHelp& option : options) {
+    if (option.positional) found.push_back(&option);
+  }
+  for (const EssentialOptions& row : kEssentialOptions) {
+    if (row.command != command.name) continue;
+    for (const std::string_view name : row.options) {
+      for (const OptionHelp& option : options) {
+        if (!name.empty() && option.IsNamed(name)) found.push_back(&option);
+      }
+    }
+  }
+  return found;
+}
+
+// A label, and behind it a text that may have several lines.
+std::string ShortEntry(const std::string& label, const std::string& text) {
+  std::string lines = Wrap(text, kTextColumn, kWidth);
+  const std::string start = "  " + label + "  ";
+  return start.size() > kTextColumn ? start + "\n" + lines : lines.replace(0, start.size(), start);
+}
+
+// ", which is also called push"; "" for a command with one name.
+std::string AliasText(const Command& command) {
+  for (const Alias& alias : kAliases) {
+    if (alias.command == command.name) return Cat("; `moepack ", alias.name, "` is the same");
+  }
+  return "";
 }
 
 std::string EscapeCell(std::string_view text) {
@@ -206,8 +192,10 @@ std::string OverviewText(Commands commands) {
     out += columns.Line(cells(*listed.command), 2);
   }
   out +=
-      "\n`moepack help COMMAND` explains one command and starts with two examples.\n"
-      "`moepack --version` prints the version, `moepack help --markdown` the whole reference.\n";
+      "\n`moepack COMMAND -h` shows two examples and the options that matter most, `moepack help\n"
+      "COMMAND` all of them. `moepack version` prints the version, `moepack completion SHELL` "
+      "what\n"
+      "completes these words in a shell, `moepack help --markdown` the whole reference.\n";
   return out;
 }
 
@@ -216,6 +204,16 @@ std::string UsageLine(const Command& command, const CLI::App& app) {
 }
 
 std::string HelpText(const Command& command) {
+  const BoundCommand bound(command);
+  std::string out = Cat(command.summary, ".\n\nusage: ", Usage(command, bound.options), "\n\n  ",
+                        command.examples[0], "\n  ", command.examples[1], "\n\n");
+  for (const OptionHelp* option : Essential(command, bound.options))
+    out += ShortEntry(option->label, ShortText(*option, bound.options));
+  return Cat(out, "\n`moepack ", command.name, " --help` explains the command and all of its ",
+             Plural(bound.options.size(), "option"), AliasText(command), ".\n");
+}
+
+std::string FullHelpText(const Command& command) {
   const BoundCommand bound(command);
   std::string out =
       Cat("Examples:\n  ", command.examples[0], "\n  ", command.examples[1],

@@ -54,7 +54,7 @@ Status ReadLayerFile(const fs::path& directory, const CalibratedOutcome& layer,
 }
 
 Result<EncodedTensors> ReadTensorsOf(const fs::path& directory, const CalibratedOutcome& layer) {
-  // What a record promises takes memory only as bytes of the file arrive.
+  // What a record states takes memory only as bytes of the file arrive.
   std::vector<std::byte> whole;
   SHARD_CHECK(ReadLayerFile(directory, layer, [&](std::span<const std::byte> piece) {
     whole.insert(whole.end(), piece.begin(), piece.end());

@@ -28,7 +28,7 @@ namespace fs = moepack::fs;
 constexpr uint64_t kMaxNodeFileBytes = 64u << 20;  // one list of ids per layer, one line per file
 
 std::string DamagedNodeHint(const std::string& directory) {
-  return Cat("the node is damaged: ", VerifyCommand(directory),
+  return Cat("the node is corrupt: ", VerifyCommand(directory),
              " says where; assemble it again to fix it");
 }
 

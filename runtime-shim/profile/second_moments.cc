@@ -37,7 +37,7 @@ Error NotFinite(const std::string& name, size_t matrix, bool experts, double sum
           Cat("layer ", place ? place->block : 0, ": inputs of ", Quoted(name),
               experts ? Cat(", expert ", matrix) : std::string(),
               ": expected a sum of squares that F32 holds, found ", sum),
-          "the weights of this layer or of one before may be damaged"};
+          "the weights of this layer or of one before may be corrupt"};
 }
 
 }  // namespace

@@ -118,9 +118,8 @@ void NoteTheRest(const runtime::TensorTypes& types, const CalibratedRecord& reco
     if (record.Find(name).tensor == nullptr) names.push_back(name);
   }
   if (names.empty()) return;
-  PrintNotes(
-      {Cat(Plural(names.size(), "tensor"), " encoded without feedback, because no text runs ",
-           "through them: ", names.front(), names.size() > 1 ? ", ..." : "")});
+  PrintNotes({Cat(Plural(names.size(), "tensor"), " encoded without feedback, because no text ",
+                  "passes through them: ", names.front(), names.size() > 1 ? ", ..." : "")});
 }
 
 void WarnOfText(const std::vector<TokenSession>& texts, const runtime::Calibration& taken) {

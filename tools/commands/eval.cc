@@ -81,8 +81,8 @@ Status FinishRecording(const std::string& distribution, const std::string& begun
   if (report.is_signed) PrintWarnings({manifest::StaleSignatureWarning(distribution)});
   if (report.pulled) {
     PrintWarnings({Cat(distribution,
-                       " was pulled: signatures are of what it was before, so publish and sign it "
-                       "again")});
+                       " was pulled: its signatures cover the distribution as it was, so "
+                       "publish and sign it again")});
   }
   return Ok();
 }
@@ -272,7 +272,7 @@ Status TestGates(const std::vector<runtime::Gate>& gates, EvalReport& report) {
   return Ok();
 }
 
-Status WriteReport(ReportFormat format, const EvalReport& report) {
+Status Write(ReportFormat format, const EvalReport& report) {
   switch (format) {
     case ReportFormat::kJson:
       return WriteJsonResult(EvalJson(report));
@@ -283,7 +283,7 @@ Status WriteReport(ReportFormat format, const EvalReport& report) {
     case ReportFormat::kText:
       break;
   }
-  return WriteResult(EvalText(report));
+  return WriteReport(EvalText(report));
 }
 
 // Only the groups of a distribution can race.
@@ -319,7 +319,7 @@ Result<int> Run(Arguments& arguments) {
   report.precision = runtime::PrecisionOf(*models.own.weights);
   report.versions = {models.own.weights->model_version, models.own.weights->shard_version,
                      models.own.weights->replica_version};
-  SHARD_CHECK(WriteReport(arguments.report.kind(), report));
+  SHARD_CHECK(Write(arguments.report.kind(), report));
   if (begun) SHARD_CHECK(FinishRecording(report.source, *begun, *report.quality));
   if (report.failed.empty()) return kExitDone;
   return Error{Code::kMismatch, Cat(report.source, ": gates: ", moepack::Join(report.failed, "; ")),

@@ -26,6 +26,7 @@
 #include "tools/options/output_file.h"
 #include "tools/options/runtime_options.h"
 #include "tools/options/session_texts.h"
+#include "tools/options/standard_input.h"
 #include "tools/reports/runs/profile_report.h"
 
 namespace moepack::cli {
@@ -154,7 +155,8 @@ Result<int> RunDryRun(const Arguments& arguments) {
             ReadSessions(arguments.texts, VocabularyOf(*weights), TokenizeAs(weights)));
   SHARD_CHECK(arguments.json
                   ? WriteJsonResult(ProfilePlanJson(sessions, arguments.profile.generate))
-                  : WriteResult(ProfilePlanText(sessions, arguments.profile.generate)));
+                  : WriteReport(ProfilePlanText(sessions, arguments.profile.generate),
+                                ProfilePlanLine(sessions)));
   return kExitDone;
 }
 
@@ -166,7 +168,7 @@ Status WriteMoments(const Arguments& arguments, const runtime::SecondMoments& mo
   Imatrix imatrix;
   SHARD_TRY(imatrix.entries, moments.Entries());
   for (const auto* paths : {&arguments.texts.texts, &arguments.texts.tokens}) {
-    for (const std::string& path : *paths) imatrix.datasets.push_back(FileName(path));
+    for (const std::string& path : *paths) imatrix.datasets.push_back(FileName(FileOrInput(path)));
   }
   for (const TokenSession& session : sessions)
     imatrix.chunks += static_cast<uint32_t>(
@@ -193,7 +195,7 @@ Result<int> Finish(const Arguments& arguments, const Statistics& statistics) {
     return kExitDone;
   }
   SHARD_CHECK(arguments.json ? WriteJsonResult(ProfileJson(report))
-                             : WriteResult(ProfileText(report)));
+                             : WriteReport(ProfileText(report), ProfileLine(report)));
   return kExitDone;
 }
 

@@ -94,21 +94,25 @@ uint64_t TotalBytes(const std::vector<OutputFile>& files) {
   return total;
 }
 
-std::string ReportText(const Outcome& outcome) {
+std::string ReportLine(const Outcome& outcome) {
   const Arguments& arguments = outcome.arguments;
-  std::string text = outcome.tensors.empty() ? "" : TypeTable(outcome.tensors) + "\n";
-  text += ShareTable("part", outcome.parts) + "\n" + ShareTable("type", outcome.types);
-  const uint64_t total = TotalBytes(outcome.files);
-  text += Cat("\n", arguments.dry_run ? "would write " : "wrote ", ExactBytes(total), " to ",
-              outcome.files.size() == 1 ? Shown(arguments.out)
-                                        : Cat(outcome.files.size(), " files, the first is ",
-                                              Shown(InOutput(arguments, outcome.files[0]))));
+  std::string text = Cat(
+      arguments.dry_run ? "would write " : "wrote ", ExactBytes(TotalBytes(outcome.files)), " to ",
+      outcome.files.size() == 1 ? Shown(arguments.out)
+                                : Cat(outcome.files.size(), " files, the first is ",
+                                      Shown(InOutput(arguments, outcome.files[0]))));
   if (!arguments.dry_run) {
     text += Cat(" in ", FormatElapsed(outcome.seconds), " (",
                 FormatRate(outcome.pack.read_bytes, outcome.seconds), " read)");
   }
   if (outcome.calibrated) text += Cat("; ", CalibratedSummary(outcome.calibrated->record()));
-  text += Cat("; ", FixedPoint(outcome.all.bits()), " bits per weight\n");
+  return Cat(text, "; ", FixedPoint(outcome.all.bits()), " bits per weight");
+}
+
+std::string ReportText(const Outcome& outcome) {
+  std::string text = outcome.tensors.empty() ? "" : TypeTable(outcome.tensors) + "\n";
+  text += Cat(ShareTable("part", outcome.parts), "\n", ShareTable("type", outcome.types), "\n",
+              ReportLine(outcome), "\n");
   if (outcome.needs) text += CalibrateNeedsText(*outcome.needs);
   return text + FetchText(outcome.fetch);
 }
@@ -319,7 +323,7 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   }
   NoteTraffic(*source.tree, SizeOfFiles(model.checkpoint()));
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(outcome))
-                             : WriteResult(ReportText(outcome)));
+                             : WriteReport(ReportText(outcome), ReportLine(outcome)));
   return kExitDone;
 }
 

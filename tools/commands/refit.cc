@@ -180,13 +180,13 @@ Result<int> Run(const Arguments& arguments) {
   if (arguments.dry_run) {
     SHARD_TRY(const RefitNeeds needs, EstimateNeeds(run));
     SHARD_CHECK(arguments.json ? WriteJsonResult(RefitNeedsJson(needs))
-                               : WriteResult(RefitNeedsText(needs)));
+                               : WriteReport(RefitNeedsText(needs), RefitNeedsLine(needs)));
     return kExitDone;
   }
   SHARD_TRY(const RefitRecord record, RunRefit(run));
   if (arguments.out.empty()) {
     SHARD_CHECK(arguments.json ? WriteJsonResult(RefitToJson(record))
-                               : WriteResult(RefitText(record)));
+                               : WriteReport(RefitText(record), RefittedLine(record)));
     return kExitDone;
   }
   const auto started = std::chrono::steady_clock::now();
@@ -196,7 +196,8 @@ Result<int> Run(const Arguments& arguments) {
   Json document = WrittenJson(outcome);
   document["refit"] = RefitToJson(record);
   SHARD_CHECK(arguments.json ? WriteJsonResult(document)
-                             : WriteResult(RefitText(record) + "\n" + WrittenText(outcome)));
+                             : WriteReport(RefitText(record) + "\n" + WrittenText(outcome),
+                                           WrittenLine(outcome)));
   return kExitDone;
 }
 

@@ -31,7 +31,7 @@ Result<int> Run(const Arguments& arguments) {
   const std::string page = ReportPage(inputs);
   SHARD_CHECK(WriteTextFile(arguments.out, page, arguments.force));
   SHARD_CHECK(
-      WriteResult(Cat("wrote ", moepack::Shown(arguments.out), " (", FormatCount(page.size()),
+      WriteReport(Cat("wrote ", moepack::Shown(arguments.out), " (", FormatCount(page.size()),
                       " bytes): ", moepack::Shown(PageTitle(inputs)), ", from ",
                       Plural(inputs.files.size(), "document"), "\n")));
   return kExitDone;
@@ -59,7 +59,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 
 constinit const Command kReport = {
     "report",
-    "Makes one page of HTML of a distribution and what was measured of it",
+    "Makes one HTML page about a distribution and what was measured of it",
     "Draws what the documents say: bytes per node, what the routers use, what sessions find on "
     "their node, what the split costs beside quantization, what refit improved, where sessions are "
     "sent, and what to run next. The page is self-contained: it loads nothing and runs no script, "

@@ -78,14 +78,16 @@ void AddSweepOptions(CLI::App& app, MachineArguments& arguments) {
       "--sweep", arguments.sweep,
       "Write no plan: compare the numbers of --groups (default: 1,2,3,4,6,8) and recipes, best "
       "first. --node says what one node has.");
-  app.add_option(
-         "--recipes", arguments.recipes,
-         "With --sweep: the recipes, or \"source\" for the source's own types. Default: these "
-         "and some usual ones.")
-      ->type_name("RECIPE,...")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->needs(sweep);
+  CLI::Option* recipes =
+      app.add_option(
+             "--recipes", arguments.recipes,
+             "With --sweep: the recipes, or \"source\" for the source's own types. Default: "
+             "these and some usual ones.")
+          ->type_name("RECIPE,...")
+          ->delimiter(',')
+          ->allow_extra_args(false)
+          ->needs(sweep);
+  Offer(recipes, RecipeNames());
   app.add_flag("--damage", arguments.damage,
                "With --sweep: read some rows of every matrix and measure how much noise each "
                "recipe adds to the result.")

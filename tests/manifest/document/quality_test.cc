@@ -63,7 +63,7 @@ TEST(QualityRecords, NameTheFieldThatIsWrong) {
   EXPECT_EQ(ErrorOf(with("/groups/1/group", 0u)),
             "q: groups[1]: group: expected ascending numbers, found 0");
   EXPECT_EQ(ErrorOf(QualityToJson(SomeQuality()), 1),
-            "q: groups[1]: group: expected less than 1, found 1");
+            "q: groups[1]: group: expected a number below 1, found 1");
   EXPECT_EQ(ErrorOf(with("/groups/0/buckets/0/split/top1/mean", 1.5)),
             "q: groups[0]: bucket 0: split: top1: mean: expected a number from 0 to 1, found 1.5");
   EXPECT_EQ(ErrorOf(with("/groups/0/buckets/0/bucket", std::string(257, 'b'))).substr(0, 62),

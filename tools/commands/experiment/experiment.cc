@@ -320,7 +320,7 @@ Result<int> DryRun(const ExperimentModels& models, const Prepared& prepared) {
   report.looks = prepared.rule.looks;
   report.probed_tokens = speed.tokens;
   SHARD_CHECK(models.arguments.json ? WriteJsonResult(ExperimentDryRunJson(report))
-                                    : WriteResult(ExperimentDryRunText(report)));
+                                    : WriteReport(ExperimentDryRunText(report)));
   return kExitDone;
 }
 
@@ -345,7 +345,8 @@ Result<int> Run(ExperimentArguments& arguments) {
   const Json document = runtime::ExperimentToJson(prepared.setup, prepared.rule, prepared.state);
   SHARD_CHECK(arguments.json
                   ? WriteJsonResult(document)
-                  : WriteResult(ExperimentText(prepared.rule, prepared.state, arguments.out)));
+                  : WriteReport(ExperimentText(prepared.rule, prepared.state, arguments.out),
+                                ExperimentLine(prepared.state, arguments.out)));
   return kExitDone;
 }
 

@@ -202,41 +202,7 @@ Status CheckRefit(const ExperimentArguments& arguments) {
   return CheckRefitSteps(arguments.refit);
 }
 
-}  // namespace
-
-void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments) {
-  AddRuntimeSource(app, "SRC",
-                   "The model: a GGUF or a safetensors checkpoint. Or the file of an experiment, "
-                   "NAME.json (docs/experiment.md), which names the model and may set everything "
-                   "below; options on the command line take precedence.",
-                   arguments.runtime.source, arguments.runtime);
-  AddTexts(app, arguments.texts);
-  StartSection(app, "Split");
-  app.add_option("--groups", arguments.plan.groups, "How many nodes share the experts. Default: 2.")
-      ->type_name("N")
-      ->transform(AsCount(1, kMaxGroups));
-  app.add_option("--strategies", arguments.strategies,
-                 "Partitions to compare, each with the same number of experts on a node: "
-                 "contiguous,ranked,session,coactivation,same (the default). The first is what the "
-                 "others are compared with.")
-      ->type_name("NAME,...")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  AddStatisticsOptions(app, arguments.plan);
-  app.add_option("--refit-text", arguments.refit_texts,
-                 "Refit every split on these texts too, as `moepack refit` does, and measure what "
-                 "is left. They may not be held-out texts. Default: no refit.")
-      ->type_name("FILE");
-  AddRefitSteps(app, arguments.refit);
-  StartSection(app, "Conversion and quantization");
-  app.add_option("--recipes", arguments.recipes,
-                 "Quantize the model to each of these as well, with and without the split: "
-                 "Q4_K_M,Q8_0. Default: none.")
-      ->type_name("NAME,...")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  app.add_option("--imatrix", arguments.imatrix, "An importance matrix for all recipes.")
-      ->type_name("FILE");
+void AddScoring(CLI::App& app, ExperimentArguments& arguments) {
   StartSection(app, "Scoring");
   app.add_option("--race-tokens", arguments.race_tokens,
                  "How many tokens of a session the nodes race over. Default: 32.")
@@ -252,6 +218,49 @@ void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments) {
                  "More looks make the intervals wider. Default: 4.")
       ->type_name("N")
       ->transform(AsCount(1, kMostLooks));
+}
+
+}  // namespace
+
+void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments) {
+  AddRuntimeSource(app, "SRC",
+                   "The model: a GGUF or a safetensors checkpoint. Or the file of an experiment, "
+                   "NAME.json (docs/experiment.md), which names the model and may set everything "
+                   "below; options on the command line take precedence.",
+                   arguments.runtime.source, arguments.runtime);
+  AddTexts(app, arguments.texts);
+  StartSection(app, "Split");
+  app.add_option("--groups", arguments.plan.groups, "How many nodes share the experts. Default: 2.")
+      ->type_name("N")
+      ->transform(AsCount(1, kMaxGroups));
+  CLI::Option* strategies =
+      app.add_option(
+             "--strategies", arguments.strategies,
+             "Partitions to compare, each with the same number of experts on a node: "
+             "contiguous,ranked,session,coactivation,same (the default). The first is what the "
+             "others are compared with.")
+          ->type_name("NAME,...")
+          ->delimiter(',')
+          ->allow_extra_args(false);
+  Offer(strategies, PartitionsWithoutFile());
+  AddStatisticsOptions(app, arguments.plan);
+  app.add_option("--refit-text", arguments.refit_texts,
+                 "Refit every split on these texts too, as `moepack refit` does, and measure what "
+                 "is left. They may not be held-out texts. Default: no refit.")
+      ->type_name("FILE");
+  AddRefitSteps(app, arguments.refit);
+  StartSection(app, "Conversion and quantization");
+  CLI::Option* recipes =
+      app.add_option("--recipes", arguments.recipes,
+                     "Quantize the model to each of these as well, with and without the split: "
+                     "Q4_K_M,Q8_0. Default: none.")
+          ->type_name("NAME,...")
+          ->delimiter(',')
+          ->allow_extra_args(false);
+  Offer(recipes, RecipeNames());
+  app.add_option("--imatrix", arguments.imatrix, "An importance matrix for all recipes.")
+      ->type_name("FILE");
+  AddScoring(app, arguments);
   StartSection(app, "Output");
   app.add_option("-o,--output", arguments.out,
                  "Write everything here, NAME.json; resume from it if it exists.")

@@ -223,7 +223,7 @@ Status Report(const Arguments& arguments, uint64_t bytes, Json report) {
     report["output"] = {{"file", *arguments.out}, {"bytes", bytes}};
     return WriteJsonResult(report);
   }
-  return WriteResult(Cat("wrote ", Shown(*arguments.out), " (", FormatCount(bytes), " bytes)\n"));
+  return WriteReport(Cat("wrote ", Shown(*arguments.out), " (", FormatCount(bytes), " bytes)\n"));
 }
 
 Result<int> WriteMerged(const Arguments& arguments, const std::optional<MoeModel>& model) {
@@ -272,7 +272,7 @@ Result<int> WriteExported(const Arguments& arguments, const Exporter& exporter,
 Result<int> Show(const Arguments& arguments, const std::optional<MoeModel>& model) {
   SHARD_TRY(const ExpertScores scores, ReadScores(arguments, model, std::nullopt));
   SHARD_CHECK(arguments.json ? WriteJsonResult(ScoresReportJson(scores))
-                             : WriteResult(ScoresText(scores)));
+                             : WriteReport(ScoresText(scores), ScoresLine(scores)));
   return kExitDone;
 }
 

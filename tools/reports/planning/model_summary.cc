@@ -219,6 +219,12 @@ std::string SpellingOf(const Summary& summary, const ParameterCount& parameters)
 
 }  // namespace
 
+std::string SummaryLine(const Summary& summary) {
+  const MoeModel& model = summary.model;
+  return Cat(model.family().name, ": ", SpellingOf(summary, CountParameters(model)), "; ",
+             LayersText(model), "; ", ExpertsText(model));
+}
+
 std::string SummaryText(const Summary& summary) {
   const MoeModel& model = summary.model;
   const ParameterCount parameters = CountParameters(model);

@@ -24,7 +24,7 @@ std::string Reasons(const CalibratedOutcome& sum) {
   };
   add(sum.few_tokens, "with few tokens");
   add(sum.worse, "that feedback did not help on held-out text");
-  add(sum.unseen, "that no token is multiplied with");
+  add(sum.unseen, "that no token reaches");
   return Join(reasons, ", ");
 }
 

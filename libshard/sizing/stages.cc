@@ -1,4 +1,4 @@
-#include "libshard/fit/stages.h"
+#include "libshard/sizing/stages.h"
 
 #include <algorithm>
 #include <functional>

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "libshard/base/result.h"
-#include "libshard/fit/node_bytes.h"
 #include "libshard/model/model.h"
 #include "libshard/plan/plan.h"
+#include "libshard/sizing/node_bytes.h"
 
 namespace moepack {
 

@@ -1,6 +1,6 @@
 // Reads the cache's shape from config.json. Fields are those of the published configs
 // (docs/families.md), and absent ones have the values that conversion gives them.
-#include "libshard/fit/cache_shape.h"
+#include "libshard/sizing/cache_shape.h"
 
 #include <algorithm>
 #include <array>

@@ -1,12 +1,12 @@
 // tests/conformance/fit_bytes_test.cc checks that these sizes match real builds.
-#include "libshard/fit/node_bytes.h"
+#include "libshard/sizing/node_bytes.h"
 
 #include <gtest/gtest.h>
 
 #include "libshard/base/text/text.h"
 #include "libshard/model/model.h"
-#include "tests/libshard/fit/model_to_fit.h"
 #include "tests/libshard/model/model_for_test.h"
+#include "tests/libshard/sizing/model_to_fit.h"
 
 namespace moepack {
 namespace {

@@ -1,9 +1,9 @@
-#include "libshard/fit/sweep.h"
+#include "libshard/sizing/sweep.h"
 
 #include <gtest/gtest.h>
 
 #include "libshard/base/text/text.h"
-#include "tests/libshard/fit/model_to_fit.h"
+#include "tests/libshard/sizing/model_to_fit.h"
 
 namespace moepack {
 namespace {

@@ -1,4 +1,4 @@
-#include "libshard/base/files/space_mark.h"
+#include "libshard/base/files/sentencepiece_space.h"
 
 namespace moepack {
 

@@ -1,4 +1,4 @@
-#include "libshard/fit/node_bytes.h"
+#include "libshard/sizing/node_bytes.h"
 
 #include <algorithm>
 #include <cstdint>

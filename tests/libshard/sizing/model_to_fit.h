@@ -8,7 +8,7 @@
 
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
-#include "libshard/fit/node_bytes.h"
+#include "libshard/sizing/node_bytes.h"
 
 namespace moepack {
 

@@ -1,4 +1,4 @@
-#include "libshard/fit/cache_shape.h"
+#include "libshard/sizing/cache_shape.h"
 
 #include <gtest/gtest.h>
 

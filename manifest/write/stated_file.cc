@@ -1,4 +1,4 @@
-#include "manifest/write/promised_file.h"
+#include "manifest/write/stated_file.h"
 
 #include <memory>
 #include <utility>
@@ -12,7 +12,7 @@
 namespace moepack::manifest {
 namespace {
 
-Result<ByteSourcePtr> OpenPromised(const PromisedFile& file) {
+Result<ByteSourcePtr> OpenStated(const StatedFile& file) {
   if (file.copy.empty()) return file.tree->Open(file.file);
   SHARD_TRY(InputFile copy, InputFile::Open(file.copy));
   return ByteSourcePtr(std::make_shared<const InputFile>(std::move(copy)));
@@ -20,7 +20,7 @@ Result<ByteSourcePtr> OpenPromised(const PromisedFile& file) {
 
 }  // namespace
 
-Status CheckDigest(const PromisedFile& file, const std::string& sha256) {
+Status CheckDigest(const StatedFile& file, const std::string& sha256) {
   if (sha256 == file.sha256) return Ok();
   return Error{
       Code::kMismatch,
@@ -28,14 +28,14 @@ Status CheckDigest(const PromisedFile& file, const std::string& sha256) {
       kDamagedHint};
 }
 
-Status CheckFileDigests(const std::vector<PromisedFile>& files, const PackOptions& options) {
+Status CheckFileDigests(const std::vector<StatedFile>& files, const PackOptions& options) {
   uint64_t total = 0;
-  for (const PromisedFile& file : files) total += file.size;
+  for (const StatedFile& file : files) total += file.size;
   ProgressCounter progress(options.progress, total);
   const size_t jobs = ThreadsForFiles(options.jobs);
   return ParallelFor(files.size(), jobs, [&](size_t i) -> Status {
-    const PromisedFile& file = files[i];
-    SHARD_TRY(const ByteSourcePtr opened, OpenPromised(file));
+    const StatedFile& file = files[i];
+    SHARD_TRY(const ByteSourcePtr opened, OpenStated(file));
     SHARD_TRY(const std::string sha256,
               Sha256Of(*opened, [&](uint64_t bytes) { progress.Add(bytes); }));
     return CheckDigest(file, sha256);

@@ -1,11 +1,11 @@
-#include "libshard/fit/fit_nodes.h"
+#include "libshard/sizing/fit_nodes.h"
 
 #include <gtest/gtest.h>
 
 #include "fixtures/temp_dir.h"
 #include "libshard/base/text/text.h"
-#include "tests/libshard/fit/model_to_fit.h"
 #include "tests/libshard/model/model_for_test.h"
+#include "tests/libshard/sizing/model_to_fit.h"
 
 namespace moepack {
 namespace {

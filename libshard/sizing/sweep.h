@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "libshard/base/result.h"
-#include "libshard/fit/fit_nodes.h"
 #include "libshard/model/model.h"
+#include "libshard/sizing/fit_nodes.h"
 
 namespace moepack {
 
@@ -43,9 +43,9 @@ struct SweepRow {
 };
 
 struct SweepTable {
-  // Best first: rows that fit; then more capture; then less damage; then more experts per node;
-  // then more bytes of weights, which means the finer recipe; then fewer groups. Without a budget,
-  // capture and damage in the order of the options.
+  // Best first: rows that fit; then, with a budget, fewer groups; then more capture; then less
+  // damage; then more experts per node; then more bytes of weights, which means the finer recipe;
+  // then fewer groups. Without a budget, capture and damage in the order of the options.
   std::vector<SweepRow> rows;
   // Notes of conversions, and why a recipe or a number of groups is missing.
   std::vector<std::string> notes;

@@ -1,4 +1,4 @@
-#include "libshard/fit/sweep.h"
+#include "libshard/sizing/sweep.h"
 
 #include <algorithm>
 #include <map>
@@ -145,10 +145,11 @@ class Sweeper {
   void Order() {
     if (!options_.budget && !options_.capture && !options_.damage) return;
     // Where more is better, values are negated; the total is unsigned and is counted down instead.
-    const auto key = [](const SweepRow& row) {
-      return std::make_tuple(!row.fits, -row.capture.value_or(0), row.damage.value_or(0),
-                             -int64_t{row.need.eligible}, UINT64_MAX - row.need.weights.total(),
-                             row.groups);
+    const bool budget = options_.budget.has_value();
+    const auto key = [budget](const SweepRow& row) {
+      return std::make_tuple(!row.fits, budget ? row.groups : 0, -row.capture.value_or(0),
+                             row.damage.value_or(0), -int64_t{row.need.eligible},
+                             UINT64_MAX - row.need.weights.total(), row.groups);
     };
     std::stable_sort(table_.rows.begin(), table_.rows.end(),
                      [&](const SweepRow& a, const SweepRow& b) { return key(a) < key(b); });

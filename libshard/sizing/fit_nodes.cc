@@ -1,4 +1,4 @@
-#include "libshard/fit/fit_nodes.h"
+#include "libshard/sizing/fit_nodes.h"
 
 #include <algorithm>
 #include <cstddef>
