@@ -7,7 +7,6 @@
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/manifest_write.h"
-#include "manifest/tasks/refit_join.h"
 #include "manifest/tasks/task_join.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
@@ -16,6 +15,7 @@
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
+#include "tools/commands/join_shares.h"
 #include "tools/options/link_option.h"
 #include "tools/options/options.h"
 #include "tools/options/output_file.h"
@@ -134,54 +134,14 @@ Result<int> RunTasks(const Arguments& arguments, const std::vector<std::string>&
   return kExitDone;
 }
 
-std::string RefitsText(const Arguments& arguments, const manifest::RefitJoinReport& report,
-                       double seconds) {
-  std::string text;
-  if (report.was_there) {
-    text = Cat("the refit store is joined already: ", Shown(report.store), "\n");
-  } else {
-    text = Cat(arguments.join.dry_run ? "would write " : "wrote ",
-               ExactBytes(report.total_bytes()), " of ", Plural(report.parts, "part"),
-               " to the refit store ", Shown(report.store), "\n");
-  }
-  if (!report.distribution) return text;
-  return text + "\n" + ReportText(arguments, *report.distribution, seconds);
-}
-
-Json RefitsJson(const Arguments& arguments, const manifest::RefitJoinReport& report) {
-  Json files = Json::array();
-  for (const manifest::JoinReport::File& file : report.files)
-    files.push_back({{"file", file.name}, {"bytes", file.bytes}});
-  Json document = {{"output", arguments.out}, {"dry_run", arguments.join.dry_run}};
-  if (report.distribution) document = ReportJson(arguments, *report.distribution);
-  document["refit"] = {{"store", report.store},
-                       {"parts", report.parts},
-                       {"was_there", report.was_there},
-                       {"files", std::move(files)},
-                       {"bytes", report.total_bytes()}};
-  return document;
-}
-
-Result<int> RunRefits(const Arguments& arguments, const manifest::RefitParts& parts) {
-  Progress progress("joining");
-  manifest::JoinOptions options = arguments.join;
-  options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
-  options.pack.progress = progress.Shows();
-  SHARD_TRY(const manifest::RefitJoinReport report,
-            manifest::JoinRefits(parts, arguments.out, options));
-  PrintWarnings(report.warnings);
-  if (report.distribution) PrintWarnings(report.distribution->warnings);
-  SHARD_CHECK(arguments.json ? WriteJsonResult(RefitsJson(arguments, report))
-                             : WriteResult(RefitsText(arguments, report, progress.seconds())));
-  return kExitDone;
-}
-
 Result<int> Run(const Arguments& arguments) {
   StopBetweenPieces();
   for (const std::string& distribution : arguments.distributions)
     SHARD_CHECK(CheckIsLocal(distribution));
-  SHARD_TRY(const manifest::RefitParts refits, manifest::FindRefitParts(arguments.distributions));
-  if (!refits.stores.empty()) return RunRefits(arguments, refits);
+  const SharesToJoin shares{arguments.distributions, arguments.out, arguments.link, arguments.join,
+                            arguments.json};
+  SHARD_TRY(const bool joined, JoinShares(shares));
+  if (joined) return kExitDone;
   SHARD_TRY(const std::vector<std::string> tasks, manifest::FindTasks(arguments.distributions));
   if (!tasks.empty()) return RunTasks(arguments, tasks);
   SHARD_TRY(const Timed<manifest::JoinReport> outcome, JoinWithProgress(arguments));
@@ -202,7 +162,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   app.add_option(
          "-o,--output", arguments->out,
          Cat("The joined distribution's directory, the GGUF that tasks of quantize wrote, or the "
-             "store that parts of a refit make. ",
+             "store that parts of a refit or the statistics that tasks of profile make. ",
              kOutputDirectoryHelp))
       ->type_name("DIR")
       ->required();
@@ -229,7 +189,8 @@ constinit const Command kJoin = {
     "Missing parts may be added later. "
     "Of tasks that build, shard-experts and quantize did with --task, it makes the output that "
     "one run makes, and names the tasks that are missing. Of parts of a refit (of --only and "
-    "--task) it makes the refit store, and the distribution if they have one.",
+    "--task) it makes the refit store, and the distribution if they have one; of tasks of profile "
+    "the statistics.",
     {"moepack join part-0 part-1 -o joined", "moepack join part-1 part-0 -o copied --link copy"},
     join_command::Bind};
 
