@@ -237,10 +237,10 @@ Status AddImatrixEntries(const std::string& where, const ImatrixEntries& from,
   for (const auto& [name, entry] : from) {
     ImatrixEntry& sum = into[name];
     if (AddValues(entry.counts, sum.counts) && AddValues(entry.sums, sum.sums)) continue;
-    return Error{Code::kMismatch,
-                 Cat(where, ": entry ", Quoted(name), ": expected ", sum.sums.size(),
-                     " sums and ", sum.counts.size(), " counts, found ", entry.sums.size(), " and ",
-                     entry.counts.size())};
+    return Error{
+        Code::kMismatch,
+        Cat(where, ": entry ", Quoted(name), ": expected ", sum.sums.size(), " sums and ",
+            sum.counts.size(), " counts, found ", entry.sums.size(), " and ", entry.counts.size())};
   }
   return Ok();
 }

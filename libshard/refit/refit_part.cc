@@ -51,10 +51,9 @@ constexpr Field<RefitPart> kPartFields[] = {
 
 Error PartDiffers(const fs::path& where, const char* thing, const std::string& expected,
                   const std::string& found, std::string hint) {
-  return {
-      Code::kMismatch,
-      Cat(Shown(where.string()), ": ", thing, ": expected ", expected, ", found ", found),
-      std::move(hint)};
+  return {Code::kMismatch,
+          Cat(Shown(where.string()), ": ", thing, ": expected ", expected, ", found ", found),
+          std::move(hint)};
 }
 
 constexpr const char* kOtherBits =
@@ -64,8 +63,8 @@ constexpr const char* kOtherBits =
 Status CheckComputedAlike(const fs::path& where, const RefitPart& wanted, const RefitPart& found,
                           const std::string& hint) {
   if (wanted.instructions != found.instructions)
-    return PartDiffers(where, "instructions", Shown(wanted.instructions),
-                       Shown(found.instructions), hint);
+    return PartDiffers(where, "instructions", Shown(wanted.instructions), Shown(found.instructions),
+                       hint);
   if (wanted.moepack != found.moepack)
     return PartDiffers(where, "moepack", Shown(wanted.moepack), Shown(found.moepack), hint);
   return Ok();
@@ -125,9 +124,9 @@ void ForgetPart(RefitRecord& record) { record.parameters.erase(kPartParameter); 
 
 Status CheckSamePart(const fs::path& where, const std::optional<RefitPart>& wanted,
                      const std::optional<RefitPart>& found) {
-  const bool same_groups = wanted.has_value() == found.has_value() &&
-                           (!wanted || (wanted->groups == found->groups &&
-                                        wanted->twins.size() == found->twins.size()));
+  const bool same_groups =
+      wanted.has_value() == found.has_value() &&
+      (!wanted || (wanted->groups == found->groups && wanted->twins.size() == found->twins.size()));
   if (!same_groups)
     return PartDiffers(where, "refit", PartGroupsText(wanted), PartGroupsText(found),
                        "each part of a refit has a store of its own: name another directory, or "

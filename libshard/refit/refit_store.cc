@@ -240,10 +240,10 @@ Result<RefitRecord> ReadRecord(const SourceTree& tree) {
 Error OtherRefit(const fs::path& directory, const std::string& what,
                  const std::string& expected = "those of this refit",
                  const std::string& found = "others") {
-  return Error{Code::kMismatch,
-               Cat(Shown(directory.string()), ": ", what, ": expected ", expected, ", found ",
-                   found),
-               "name another directory, or remove this one"};
+  return Error{
+      Code::kMismatch,
+      Cat(Shown(directory.string()), ": ", what, ": expected ", expected, ", found ", found),
+      "name another directory, or remove this one"};
 }
 
 }  // namespace

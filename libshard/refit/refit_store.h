@@ -122,9 +122,9 @@ class RefitStoreWriter {
   // Includes the outcomes of the layers that are already there.
   const RefitRecord& record() const { return record_; }
   bool Has(uint32_t layer) const;
-  // Adds a layer: one outcome per group that the store has, in the order of groups, and the experts of those that were
-  // accepted (their fields in RefitOutcome are set here). kMismatch if the record is no longer what
-  // was written last. REQUIRES: layers ascend.
+  // Adds a layer: one outcome per group that the store has, in the order of groups, and the experts
+  // of those that were accepted (their fields in RefitOutcome are set here). kMismatch if the
+  // record is no longer what was written last. REQUIRES: layers ascend.
   Status Add(std::vector<RefitOutcome> outcomes, const std::vector<RefittedExperts>& accepted);
 
  private:

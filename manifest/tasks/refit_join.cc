@@ -125,9 +125,8 @@ Result<RefitRecord> MergeRecords(const std::vector<Part>& parts) {
 
 // The part that a group is taken from: the first that has it.
 const Part& PartOf(const std::vector<Part>& parts, uint32_t group) {
-  return *std::find_if(parts.begin(), parts.end(), [&](const Part& part) {
-    return Contains(part.groups().groups, group);
-  });
+  return *std::find_if(parts.begin(), parts.end(),
+                       [&](const Part& part) { return Contains(part.groups().groups, group); });
 }
 
 // ---- The joined store
@@ -173,10 +172,10 @@ moepack::OwnOutput OwnStore() {
       if (name == kRefitFile || name == kRefitImatrix ||
           (name.starts_with("layer-") && name.ends_with(".safetensors")))
         continue;
-      return Error{Code::kInvalidArgument,
-                   Cat(Shown(directory.path().string()), ": expected a refit store, found ",
-                       Quoted(name)),
-                   "move it away: --force replaces only what a refit wrote"};
+      return Error{
+          Code::kInvalidArgument,
+          Cat(Shown(directory.path().string()), ": expected a refit store, found ", Quoted(name)),
+          "move it away: --force replaces only what a refit wrote"};
     }
     return Ok();
   };
@@ -243,10 +242,10 @@ Result<RefitParts> FindRefitParts(const std::vector<std::string>& inputs) {
   }
   if (with.empty()) return found;
   if (!without.empty())
-    return Error{Code::kInvalidArgument,
-                 Cat(Shown(without), ": expected parts of a refit, as in ", Shown(with),
-                     ", found none"),
-                 "stores of a refit, distributions and tasks are joined in steps of their own"};
+    return Error{
+        Code::kInvalidArgument,
+        Cat(Shown(without), ": expected parts of a refit, as in ", Shown(with), ", found none"),
+        "stores of a refit, distributions and tasks are joined in steps of their own"};
   if (found.distributions.empty() || found.distributions.size() == found.stores.size())
     return found;
   return Error{Code::kNotFound,

@@ -28,9 +28,9 @@ Result<RefitParts> FindRefitParts(const std::vector<std::string>& inputs);
 struct RefitJoinReport {
   uint32_t parts = 0;
   RefitRecord record;
-  std::string store;                     // the directory
-  std::vector<JoinReport::File> files;   // of the store
-  bool was_there = false;                // the store, from a join that was killed later
+  std::string store;                    // the directory
+  std::vector<JoinReport::File> files;  // of the store
+  bool was_there = false;               // the store, from a join that was killed later
   std::optional<JoinReport> distribution;
   std::vector<std::string> warnings;
   uint64_t total_bytes() const;  // of the store

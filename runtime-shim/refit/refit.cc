@@ -316,11 +316,11 @@ class RefitRun {
   Calibration text_;
   RowRoom room_;
   std::optional<SourceLayers> source_;
-  std::vector<uint32_t> groups_;            // that are refitted
-  std::vector<uint32_t> first_twins_;       // FirstTwins
-  std::map<uint32_t, uint32_t> twins_;      // of each refitted group: the first of those
-  std::map<uint32_t, size_t> streams_of_;   // the number of each refitted group's stream
-  size_t nodes_ = 0;                        // number of streams
+  std::vector<uint32_t> groups_;           // that are refitted
+  std::vector<uint32_t> first_twins_;      // FirstTwins
+  std::map<uint32_t, uint32_t> twins_;     // of each refitted group: the first of those
+  std::map<uint32_t, size_t> streams_of_;  // the number of each refitted group's stream
+  size_t nodes_ = 0;                       // number of streams
   std::optional<Streams> streams_;
   std::map<uint32_t, RefitImportance> importances_;  // one, or one for each group of a part
   uint64_t done_ = 0, all_ = 0;

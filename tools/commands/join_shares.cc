@@ -23,18 +23,18 @@ Json FilesJson(const std::vector<manifest::JoinReport::File>& files) {
 std::string RefitText(const SharesToJoin& shares, const manifest::RefitJoinReport& report,
                       double seconds) {
   const char* const wrote = shares.join.dry_run ? "would write " : "wrote ";
-  std::string text = report.was_there
-                         ? Cat("the refit store is there already: ", Shown(report.store), "\n")
-                         : Cat(wrote, ExactBytes(report.total_bytes()), " of ",
-                               Plural(report.parts, "part"), " to the refit store ",
-                               Shown(report.store), "\n");
+  std::string text =
+      report.was_there
+          ? Cat("the refit store is there already: ", Shown(report.store), "\n")
+          : Cat(wrote, ExactBytes(report.total_bytes()), " of ", Plural(report.parts, "part"),
+                " to the refit store ", Shown(report.store), "\n");
   if (!report.distribution) return text;
   const manifest::JoinReport& distribution = *report.distribution;
   text += Cat(wrote, ExactBytes(distribution.total_bytes()), " to ", Shown(shares.out));
   if (!shares.join.dry_run) text += Cat(" in ", FormatElapsed(seconds));
-  return Cat(text, distribution.absent.empty()
-                       ? "; all parts are there"
-                       : Cat("; absent: ", Join(distribution.absent, ", ")),
+  return Cat(text,
+             distribution.absent.empty() ? "; all parts are there"
+                                         : Cat("; absent: ", Join(distribution.absent, ", ")),
              "\ndistribution.json sha256:", ManifestDigest(distribution.manifest), "\n");
 }
 

@@ -214,7 +214,8 @@ Result<int> Finish(const Arguments& arguments, const Statistics& statistics) {
 // What no task can do.
 Status CheckTask(const Arguments& arguments) {
   if (!arguments.out || *arguments.out == kStandardOutput)
-    return Error{Code::kInvalidArgument, "--task needs -o FILE: `join` writes the statistics there"};
+    return Error{Code::kInvalidArgument,
+                 "--task needs -o FILE: `join` writes the statistics there"};
   if (!arguments.trace.empty())
     return NotInTask("--trace", "a trace lists the choices of all sessions in their order");
   if (!arguments.imatrix.empty())
@@ -275,8 +276,7 @@ Status ReportTask(const Arguments& arguments, const ProfileTask& task, const Ses
       was_there ? Cat("nothing to do: ", Shown(where), " is there already")
                 : Cat("wrote the statistics of ", FormatCount(share.last - share.first), " of ",
                       Plural(of_sessions, "session"), " to ", Shown(where));
-  return WriteResult(
-      Cat(done, "\nwhen all tasks are done:\n  ", JoinCommandText(task.out), "\n"));
+  return WriteResult(Cat(done, "\nwhen all tasks are done:\n  ", JoinCommandText(task.out), "\n"));
 }
 
 Result<int> RunTaskOf(const Arguments& arguments, const TaskNumber& number,

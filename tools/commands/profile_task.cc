@@ -91,8 +91,7 @@ Result<std::map<uint64_t, ReadProfile>> ReadAll(const std::vector<std::string>& 
                    Cat(Shown(directory), ": tasks: expected ", first->record.tasks, ", found ",
                        record.tasks),
                    hint};
-    SHARD_CHECK(
-        CheckSameWork(directory, first->record.work, record.work, Code::kMismatch, hint));
+    SHARD_CHECK(CheckSameWork(directory, first->record.work, record.work, Code::kMismatch, hint));
     const auto [same, added] = tasks.try_emplace(record.task, ReadProfile{directory, record});
     if (!added && same->second.record.sha256 != record.sha256)
       return Error{Code::kMismatch,
@@ -206,10 +205,10 @@ Result<std::vector<std::string>> FindProfileTasks(const std::vector<std::string>
     (found.size() > before ? with : without) = input;
   }
   if (with.empty() || without.empty()) return found;
-  return Error{Code::kInvalidArgument,
-               Cat(Shown(without), ": expected tasks of a profile, as in ", Shown(with),
-                   ", found none"),
-               "tasks of different commands are joined in steps of their own"};
+  return Error{
+      Code::kInvalidArgument,
+      Cat(Shown(without), ": expected tasks of a profile, as in ", Shown(with), ", found none"),
+      "tasks of different commands are joined in steps of their own"};
 }
 
 Status JoinProfileTasks(const std::vector<std::string>& directories, const SharesToJoin& shares) {

@@ -1,4 +1,5 @@
-// `profile --task`: one machine measures some of the sessions, and `join` makes the statistics of all.
+// `profile --task`: one machine measures some of the sessions, and `join` makes the statistics of
+// all.
 #pragma once
 
 #include <cstddef>

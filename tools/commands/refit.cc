@@ -7,8 +7,8 @@
 #include "libshard/base/text/address.h"
 #include "libshard/base/text/text.h"
 #include "libshard/pack/refit_tensors.h"
-#include "libshard/plan/placement.h"
 #include "libshard/pack/slice.h"
+#include "libshard/plan/placement.h"
 #include "manifest/document/manifest.h"
 #include "manifest/tasks/task_record.h"
 #include "manifest/write/bundle.h"
@@ -260,10 +260,9 @@ Result<int> WriteAll(const Arguments& arguments, const RefitShare& share, const 
   const WriteOutcome outcome{places.out, report, seconds.count()};
   Json document = WrittenJson(outcome);
   document["refit"] = RefitToJson(done.record);
-  SHARD_CHECK(arguments.json
-                  ? WriteJsonResult(document)
-                  : WriteResult(Cat(RefitText(done.record), "\n", WrittenText(outcome),
-                                    WhenDone(share, places))));
+  SHARD_CHECK(arguments.json ? WriteJsonResult(document)
+                             : WriteResult(Cat(RefitText(done.record), "\n", WrittenText(outcome),
+                                               WhenDone(share, places))));
   return kExitDone;
 }
 
@@ -295,10 +294,10 @@ Result<int> Run(const Arguments& arguments) {
   if (share.task && !arguments.force) {
     SHARD_TRY(const bool written, IsWritten(places, done));
     if (written)
-      return ReportStore(arguments, share, places, done,
-                         Cat("nothing to do: ",
-                             Shown(places.out.empty() ? places.store : places.out),
-                             " is there already\n"));
+      return ReportStore(
+          arguments, share, places, done,
+          Cat("nothing to do: ", Shown(places.out.empty() ? places.store : places.out),
+              " is there already\n"));
   }
   if (places.out.empty()) return ReportStore(arguments, share, places, done, "");
   return WriteAll(arguments, share, places, done, std::move(inputs));

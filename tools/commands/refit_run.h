@@ -56,9 +56,9 @@ struct RefitDone {
 };
 
 // Reads the texts, and refits every layer that the store does not have yet, printing a line for
-// each group. What an earlier run finished is only checked. Errors are those of ReadSessions, RefitStoreWriter::Open and RefitModel. It warns of
-// text of one bucket, of too little text and of a quantized source, and refuses held-out text that
-// is also calibration text.
+// each group. What an earlier run finished is only checked. Errors are those of ReadSessions,
+// RefitStoreWriter::Open and RefitModel. It warns of text of one bucket, of too little text and of
+// a quantized source, and refuses held-out text that is also calibration text.
 Result<RefitDone> RunRefit(const RefitRun& run);
 // What RunRefit would need; nothing runs except products for a second, to measure their speed here.
 Result<RefitNeeds> EstimateNeeds(const RefitRun& run);
