@@ -21,7 +21,7 @@ namespace moepack::cli {
 namespace profile_task {
 namespace {
 
-constexpr const char* kRecordFile = "profile.json";
+constexpr const char* kRecordFile = "profile-task.json";
 // Compressed, as only `join` reads it.
 constexpr const char* kShareFile = "statistics.json.zst";
 constexpr const char* kFormat = "moepack-profile-task";
