@@ -74,35 +74,76 @@ Result<uint32_t> ReadLayer(const JsonFields& fields, const char* name) {
   return fields.Wrong(name, "the number of a layer");
 }
 
+constexpr Field<CalibratedFigures> kFigures[] = {
+    {"matrices", Whole<&CalibratedFigures::matrices>},
+    {"accepted", Whole<&CalibratedFigures::accepted>},
+    {"few_tokens", Whole<&CalibratedFigures::few_tokens>},
+    {"worse", Whole<&CalibratedFigures::worse>},
+    {"unseen", Whole<&CalibratedFigures::unseen>},
+    {"error_plain", As<&CalibratedFigures::error_plain, ReadError>},
+    {"error", As<&CalibratedFigures::error, ReadError>},
+};
+
+Json ExpertsToJson(const std::vector<CalibratedExpert>& experts) {
+  Json out = Json::array();
+  for (const CalibratedExpert& expert : experts) {
+    out.push_back({{"id", expert.id}});
+    WriteFields(kFigures, expert.figures, out.back());
+  }
+  return out;
+}
+
+Result<std::vector<CalibratedExpert>> ReadExperts(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const Json* list, fields.Array(name));
+  std::vector<CalibratedExpert> experts;
+  for (const Json& entry : *list) {
+    const std::string where = Cat(fields.where(), ": ", name, " ", experts.size());
+    SHARD_CHECK(CheckObject(where, entry));
+    const JsonFields own(entry, where);
+    SHARD_TRY(const uint64_t id, own.Unsigned("id"));
+    if (id >= kMaxExpertsPerLayer || (!experts.empty() && id <= experts.back().id))
+      return own.Wrong("id", "experts in ascending order");
+    CalibratedExpert& expert = experts.emplace_back();
+    expert.id = static_cast<uint32_t>(id);
+    SHARD_CHECK(ReadFields(kFigures, own, expert.figures));
+  }
+  return experts;
+}
+
 constexpr Field<CalibratedOutcome> kOutcomeFields[] = {
     {"layer", As<&CalibratedOutcome::layer, ReadLayer>},
-    {"matrices", Whole<&CalibratedOutcome::matrices>},
-    {"accepted", Whole<&CalibratedOutcome::accepted>},
-    {"few_tokens", Whole<&CalibratedOutcome::few_tokens>},
-    {"worse", Whole<&CalibratedOutcome::worse>},
-    {"unseen", Whole<&CalibratedOutcome::unseen>},
-    {"error_plain", As<&CalibratedOutcome::error_plain, ReadError>},
-    {"error", As<&CalibratedOutcome::error, ReadError>},
+};
+
+// Behind the figures.
+constexpr Field<CalibratedOutcome> kOutcomeFiles[] = {
+    {"experts", As<&CalibratedOutcome::experts, ReadExperts, ExpertsToJson>, Presence::kOptional},
     {"tensors", As<&CalibratedOutcome::tensors, ReadTensors, TensorsToJson>},
     {"sha256", As<&CalibratedOutcome::sha256, ReadSha256>, Presence::kOptional},
 };
 
 Json LayersToJson(const std::vector<CalibratedOutcome>& layers) {
   Json out = Json::array();
-  for (const CalibratedOutcome& layer : layers) out.push_back(ToJson(kOutcomeFields, layer));
+  for (const CalibratedOutcome& layer : layers) {
+    out.push_back(ToJson(kOutcomeFields, layer));
+    WriteFields<CalibratedFigures>(kFigures, layer, out.back());
+    WriteFields(kOutcomeFiles, layer, out.back());
+  }
   return out;
 }
 
 Result<CalibratedOutcome> ReadOutcome(const std::string& where, const Json& value,
                                       uint32_t expected) {
   SHARD_TRY(CalibratedOutcome outcome, ReadRecord(kOutcomeFields, where, value));
+  const JsonFields fields(value, where);
+  SHARD_CHECK(ReadFields<CalibratedFigures>(kFigures, fields, outcome));
+  SHARD_CHECK(ReadFields(kOutcomeFiles, fields, outcome));
   // Each layer was encoded for the output of all layers before it.
   if (outcome.layer != expected)
     return Error{Code::kCorrupt,
                  Cat(where, ": layer: expected ", expected, ", found ", outcome.layer)};
   if (outcome.tensors.empty() == outcome.sha256.empty()) return outcome;
-  return JsonFields(value, where)
-      .Wrong("sha256", outcome.tensors.empty() ? "none without tensors" : "that of a file");
+  return fields.Wrong("sha256",
+                      outcome.tensors.empty() ? "none without tensors" : "that of a file");
 }
 
 Result<std::vector<CalibratedOutcome>> ReadLayers(const JsonFields& fields, const char* name) {
@@ -136,6 +177,16 @@ constexpr Field<CalibratedRecord> kFields[] = {
 };
 
 }  // namespace
+
+void CalibratedFigures::Add(const CalibratedFigures& other) {
+  matrices += other.matrices;
+  accepted += other.accepted;
+  few_tokens += other.few_tokens;
+  worse += other.worse;
+  unseen += other.unseen;
+  error_plain += other.error_plain;
+  error += other.error;
+}
 
 CalibratedRecord::Place CalibratedRecord::Find(std::string_view name) const {
   for (const CalibratedOutcome& layer : layers) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "libshard/base/files/descriptor.h"
 #include "libshard/base/text/text.h"
 #include "libshard/calibrate/calibrated_store.h"
 #include "libshard/recipe/recipe_types.h"
@@ -15,6 +16,7 @@
 #include "runtime-shim/model/bos_token.h"
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
+#include "tools/commands/calibrate_share.h"
 #include "tools/commands/held_out.h"
 #include "tools/options/refit_arguments.h"
 #include "tools/options/runtime_options.h"
@@ -72,18 +74,96 @@ Status CheckFinite(const CalibrateRun& run, const CalibratedOutcome& outcome) {
                    std::isfinite(outcome.error) ? outcome.error_plain : outcome.error)};
 }
 
+// Where encoded layers go, and where those of an earlier run come from: the store. Of several tasks
+// only the first one writes it; the others read what it has.
+class LayersOfRun {
+ public:
+  static Result<LayersOfRun> Open(const CalibrateRun& run, CalibratedRecord record) {
+    LayersOfRun layers(run, record);
+    if (run.task && run.task->index > 0) return layers;
+    SHARD_TRY(CalibratedStoreWriter writer,
+              CalibratedStoreWriter::Open(run.store, std::move(record)));
+    layers.record_ = writer.record();
+    layers.writer_.emplace(std::move(writer));
+    return layers;
+  }
+
+  const CalibratedRecord& record() const { return record_; }
+  bool writes() const { return writer_.has_value(); }
+
+  Result<bool> Has(uint32_t layer) {
+    if (!writes() && layer >= record_.layers.size()) SHARD_CHECK(Look());
+    return layer < record_.layers.size();
+  }
+
+  Result<EncodedTensors> Read(uint32_t layer) const {
+    if (writes()) return writer_->Read(layer);
+    SHARD_TRY(const CalibratedStore store, CalibratedStore::Open(run_.store));
+    return store.Read(layer);
+  }
+
+  Status Add(const runtime::EncodedLayer& encoded, const runtime::TensorTypes& types) {
+    if (!writes()) return Ok();
+    SHARD_CHECK(writer_->Add(encoded.outcome, encoded.tensors, types));
+    record_ = writer_->record();
+    return Ok();
+  }
+
+ private:
+  LayersOfRun(const CalibrateRun& run, CalibratedRecord record)
+      : run_(run), record_(std::move(record)) {}
+
+  // What the first task has written since.
+  Status Look() {
+    SHARD_TRY(const bool there, IsThere(fs::path(run_.store) / kCalibratedFile));
+    if (!there) return Ok();
+    SHARD_TRY(const CalibratedStore store, CalibratedStore::Open(run_.store));
+    if (store.record().layers.empty()) return Ok();  // the first task may replace it
+    SHARD_CHECK(CheckSameCalibration(run_.store, record_, store.record()));
+    record_ = store.record();
+    return Ok();
+  }
+
+  const CalibrateRun& run_;
+  CalibratedRecord record_;
+  std::optional<CalibratedStoreWriter> writer_;
+};
+
+// Says from time to time what a task waits for.
+Waiting SayWaiting(Progress& progress) {
+  return [&progress, said = 0.0](const std::string& what, double seconds) mutable {
+    constexpr double kEvery = 30;
+    if (seconds < said) said = 0;  // another wait
+    if (seconds < said + kEvery) return Ok();
+    said = seconds;
+    progress.Clear();
+    PrintNotes({Cat("waiting for ", what, " since ", FormatElapsed(seconds),
+                    ": all tasks have to run at the same time")});
+    return Ok();
+  };
+}
+
 class Encoding {
  public:
   Encoding(const CalibrateRun& run, const runtime::TensorTypes& types,
-           runtime::Calibrator& calibrator, CalibratedStoreWriter& store, Progress& progress)
-      : run_(run), types_(types), calibrator_(calibrator), store_(store), progress_(progress) {}
+           runtime::Calibrator& calibrator, LayersOfRun& layers, Progress& progress)
+      : run_(run), types_(types), calibrator_(calibrator), layers_(layers), progress_(progress) {}
 
   Status Run() {
     for (uint32_t layer = 0; layer <= calibrator_.layers(); ++layer) {
-      SHARD_CHECK(store_.Has(layer) ? Replay(layer) : Encode(layer));
-      const CalibratedRecord& record = store_.record();
+      SHARD_TRY(const bool there, layers_.Has(layer));
+      // The output's matrix is not divided.
+      const bool waits = !there && layer == calibrator_.layers() && !layers_.writes();
+      if (waits) SHARD_CHECK(WaitForOutput(layer));
+      CalibratedOutcome outcome;
+      if (there || waits) {
+        SHARD_CHECK(Replay(layer));
+        outcome = layers_.record().layers[layer];
+      } else {
+        SHARD_TRY(outcome, Encode(layer));
+      }
       progress_.Clear();
-      PrintMessage(CalibratedLine(record, record.layers[layer], layer < before_));
+      PrintMessage(CalibratedLine(layers_.record(), outcome, there));
     }
     return Ok();
   }
@@ -91,24 +171,29 @@ class Encoding {
  private:
   Status Replay(uint32_t layer) {
     // What nothing follows needs no stream.
-    if (store_.record().finished()) return Ok();
+    if (layers_.record().finished()) return Ok();
     runtime::EncodedLayer encoded;
-    SHARD_TRY(encoded.tensors, store_.Read(layer));
+    SHARD_TRY(encoded.tensors, layers_.Read(layer));
     return calibrator_.Replay(layer, encoded);
   }
 
-  Status Encode(uint32_t layer) {
+  Result<CalibratedOutcome> Encode(uint32_t layer) {
     SHARD_TRY(const runtime::EncodedLayer encoded, calibrator_.Encode(layer));
     SHARD_CHECK(CheckFinite(run_, encoded.outcome));
-    return store_.Add(encoded.outcome, encoded.tensors, types_);
+    SHARD_CHECK(layers_.Add(encoded, types_));
+    return encoded.outcome;
+  }
+
+  Status WaitForOutput(uint32_t layer) {
+    return WaitUntil(Cat("task 0 of ", run_.task->count, ", output"), SayWaiting(progress_),
+                     [&] { return layers_.Has(layer); });
   }
 
   const CalibrateRun& run_;
   const runtime::TensorTypes& types_;
   runtime::Calibrator& calibrator_;
-  CalibratedStoreWriter& store_;
+  LayersOfRun& layers_;
   Progress& progress_;
-  const size_t before_ = store_.record().layers.size();  // layers that an earlier run encoded
 };
 
 // Tensors that no layer of the run has: blocks that do not run.
@@ -194,8 +279,8 @@ Result<CalibratedRecord> RunCalibration(const CalibrateRun& run) {
   SHARD_TRY(const std::vector<TokenSession> texts, ReadTexts(run, source.loaded));
   const runtime::CalibrateOptions options = OptionsFor(run);
   Progress progress("calibrating", ProgressUnit::kTokens);
-  const runtime::CalibrateInput input{*source.loaded.model, *source.watch, types, texts,
-                                      runtime::BosToken(source.loaded.weights->metadata)};
+  runtime::CalibrateInput input{*source.loaded.model, *source.watch, types, texts,
+                                runtime::BosToken(source.loaded.weights->metadata)};
   SHARD_TRY(const std::unique_ptr<runtime::Calibrator> calibrator,
             runtime::Calibrator::Open(input, options, progress.Shows()));
   CalibratedRecord record = RecordFor(run, types);
@@ -204,11 +289,17 @@ Result<CalibratedRecord> RunCalibration(const CalibrateRun& run) {
   progress.Clear();
   WarnOfText(texts, calibrator->text());
   // What is refused leaves no store behind.
-  SHARD_TRY(CalibratedStoreWriter store, CalibratedStoreWriter::Open(run.store, std::move(record)));
-  SHARD_CHECK(Encoding(run, types, *calibrator, store, progress).Run());
+  SHARD_TRY(LayersOfRun layers, LayersOfRun::Open(run, record));
+  std::unique_ptr<SharedExperts> shared;
+  if (run.task) {
+    SHARD_TRY(shared,
+              SharedExperts::Open(run.store, *run.task, record, types, SayWaiting(progress)));
+    input.exchange = shared.get();
+  }
+  SHARD_CHECK(Encoding(run, types, *calibrator, layers, progress).Run());
   progress.Clear();
-  NoteTheRest(types, store.record());
-  return store.record();
+  NoteTheRest(types, layers.record());
+  return layers.record();
 }
 
 Result<CalibrateNeeds> EstimateNeeds(const CalibrateRun& run) {

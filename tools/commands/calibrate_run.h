@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "libshard/base/files/source_tree.h"
@@ -11,6 +12,7 @@
 #include "libshard/model/model.h"
 #include "libshard/pack/calibrated_tensors.h"
 #include "libshard/recipe/quantize.h"
+#include "libshard/tasks/divide.h"
 #include "tools/options/calibrate_arguments.h"
 #include "tools/options/options.h"
 #include "tools/options/runtime_options.h"
@@ -38,6 +40,7 @@ struct CalibrateRun {
   const CalibrateArguments& arguments;
   std::string store;  // a directory
   size_t jobs = 0;
+  std::optional<TaskNumber> task = {};  // of several that share the experts; no value: alone
 };
 
 // kUnsupported if a tensor that is to be encoded is quantized already, kInvalidArgument if none is
@@ -45,7 +48,8 @@ struct CalibrateRun {
 Status CheckCanCalibrate(const CalibrateRun& run);
 // Reads the texts, and encodes every layer that the store does not have yet, printing a line for
 // each. Errors are those of ReadSessions, CalibratedStoreWriter::Open and Calibrator. Refuses
-// held-out text that is also calibration text.
+// held-out text that is also calibration text. A task encodes some experts of each layer and waits
+// for the other tasks, which have to run at the same time (calibrate_share.h).
 Result<CalibratedRecord> RunCalibration(const CalibrateRun& run);
 // What RunCalibration would need; nothing runs but a short trial of this machine's speed.
 Result<CalibrateNeeds> EstimateNeeds(const CalibrateRun& run);

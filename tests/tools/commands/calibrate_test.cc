@@ -238,7 +238,6 @@ TEST(Calibrate, RefusesWhatItCannotDo) {
       {std::string(kQuantize) + " --calibrate-tokens 1,2,4096", 2, "4096"},
       {std::string(kQuantize) + kCalibrationText + " --held-out-text fixtures/texts/manual.md", 2,
        "held-out session \"manual.md\": expected other text than for calibration"},
-      {std::string(kQuantize) + kCalibrationText + " --task 0/2", 2, "not divided among tasks yet"},
       {std::string(kQuantize) + kCalibrationText + " --calibrated-store out.gguf", 2, "out.gguf"},
   };
   for (const auto& one : cases) {

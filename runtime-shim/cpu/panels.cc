@@ -1,7 +1,7 @@
-#include "runtime-shim/calibrate/panels.h"
+#include "runtime-shim/cpu/panels.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "runtime-shim/calibrate/panels.cc"
+#define HWY_TARGET_INCLUDE "runtime-shim/cpu/panels.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
