@@ -236,4 +236,17 @@ Result<std::shared_ptr<const CalibratedTensors>> OpenCalibrated(const CalibrateR
   return std::make_shared<const CalibratedTensors>(std::move(tensors));
 }
 
+Result<CalibratedFiles> WholeCalibrated(const CalibrateRun& run, WholeGgufOptions options,
+                                        GgufModel& model) {
+  CalibratedFiles out;
+  SHARD_TRY(out.tensors, OpenCalibrated(run, run.model.checkpoint().files().size()));
+  SetCalibrationKeys(out.tensors->record(), model.metadata);
+  options.calibrated = out.tensors.get();
+  SHARD_TRY(out.files, WholeGguf(model, options));
+  out.sources = run.model.checkpoint().files();
+  const std::vector<SourceFile>& more = out.tensors->files();
+  out.sources.insert(out.sources.end(), more.begin(), more.end());
+  return out;
+}
+
 }  // namespace moepack::cli

@@ -4,12 +4,14 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
 #include "libshard/calibrate/calibrated_record.h"
 #include "libshard/model/model.h"
 #include "libshard/pack/calibrated_tensors.h"
+#include "libshard/pack/slice_gguf.h"
 #include "libshard/recipe/quantize.h"
 #include "tools/options/calibrate_arguments.h"
 #include "tools/options/options.h"
@@ -53,5 +55,15 @@ Result<CalibrateNeeds> EstimateNeeds(const CalibrateRun& run);
 // store of other types.
 Result<std::shared_ptr<const CalibratedTensors>> OpenCalibrated(const CalibrateRun& run,
                                                                 size_t files_before);
+
+struct CalibratedFiles {
+  std::shared_ptr<const CalibratedTensors> tensors;
+  std::vector<OutputFile> files;
+  std::vector<SourceFile> sources;  // those of the model and of the store
+};
+// The whole model in files that have the tensors of the store, which is finished. `model` is that
+// of run.typed; it gets the keys that name the calibration.
+Result<CalibratedFiles> WholeCalibrated(const CalibrateRun& run, WholeGgufOptions options,
+                                        GgufModel& model);
 
 }  // namespace moepack::cli

@@ -166,6 +166,7 @@ TEST_F(Calibrated, IsSlicedIntoTheBytesOfTheWholeFile) {
   EXPECT_THAT(manifest, HasSubstr("\"format_version\": \"1.3\""));
   EXPECT_THAT(manifest, HasSubstr("\"calibrated\": {"));
   EXPECT_THAT(Read("out/head/head.gguf"), HasSubstr("moepack.calibration.version"));
+  EXPECT_THAT(Read("out/README.md"), HasSubstr("quantized with error feedback on calibration"));
   EXPECT_THAT(Read("out/trunk/trunk.gguf").substr(0, 4096), Not(HasSubstr("moepack.calibration")));
   ExpectSlicesOf("out.gguf", nlohmann::json::parse(manifest));
   const ToolRun verify = workspace_.Moepack("verify out --against fixtures/tiny-moe");
