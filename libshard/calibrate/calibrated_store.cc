@@ -117,6 +117,8 @@ Status CheckSameCalibration(const fs::path& directory, const CalibratedRecord& w
   if (wanted.model != found.model) return Differs(directory, "model", wanted.model, found.model);
   if (wanted.types != found.types)
     return Differs(directory, "types of the tensors", wanted.types, found.types);
+  if (wanted.layer_count != found.layer_count)
+    return Differs(directory, "layers", Cat(wanted.layer_count), Cat(found.layer_count));
   SHARD_CHECK(CheckSameParameters(directory, wanted.parameters, found.parameters));
   if (SameTexts(found.calibration, wanted.calibration)) return Ok();
   return Differs(directory, "calibration texts", "those given", "others");

@@ -42,6 +42,12 @@ struct CalibrateRun {
   size_t jobs = 0;
 };
 
+// A store may be damaged or hostile, and what it holds runs in the place of the model's tensors:
+// kMismatch, with `where`, unless the record has the model's layers, and each of its tensors the
+// size of one of the model's in its type, and this type in `types`.
+Status CheckEncodedFit(const std::string& where, const LoadedModel& loaded,
+                       const runtime::TensorTypes& types, const CalibratedRecord& record);
+
 // kUnsupported if a tensor that is to be encoded is quantized already, kInvalidArgument if none is
 // to be. Reads nothing.
 Status CheckCanCalibrate(const CalibrateRun& run);

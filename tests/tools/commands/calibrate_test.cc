@@ -1,6 +1,7 @@
 // Encoding with error feedback: quantize --calibrate, build --calibrate and the store of both.
 #include <gmock/gmock.h>
 
+#include <functional>
 #include <map>
 
 #include "fixtures/generator.h"
@@ -152,6 +153,35 @@ TEST_F(Calibrated, RefusesADamagedStore) {
       std::string(kQuantize) + " --calibrated-store out.gguf.calibrated --force -o out.gguf");
   EXPECT_EQ(run.status, 3);
   EXPECT_THAT(run.err, HasSubstr("layer-001.bin: sha256: expected "));
+}
+
+// Sizes and layers that the file of a layer agrees with, but not the model.
+TEST_F(Calibrated, RefusesAStoreThatDoesNotFitTheModel) {
+  const std::string record = "out.gguf.calibrated/calibration.json", whole = Read(record);
+  const std::string again = std::string(kQuantize) + kCalibrationText + " --force -o out.gguf";
+  const auto refused = [&](const std::function<void(nlohmann::ordered_json&)>& change) {
+    nlohmann::ordered_json document = nlohmann::ordered_json::parse(whole);
+    document["layers"].erase(1, document["layers"].size());
+    change(document);
+    WriteAll(workspace_ / record, document.dump());
+    const ToolRun run = workspace_.Moepack(again);
+    EXPECT_EQ(run.status, 6) << run.err;
+    return run.err;
+  };
+  EXPECT_THAT(refused([](auto& document) { document["layer_count"] = 2; }),
+              HasSubstr("layers: expected 3, found 2"));
+  EXPECT_THAT(refused([](auto& document) {
+                auto& tensors = document["layers"][0]["tensors"];
+                const uint64_t more = tensors[0]["bytes"].template get<uint64_t>();
+                for (size_t i = 1; i < tensors.size(); ++i)
+                  tensors[i]["offset"] = tensors[i]["offset"].template get<uint64_t>() + more;
+                tensors[0]["bytes"] = 2 * more;
+              }),
+              HasSubstr(" bytes, found "));
+  EXPECT_THAT(refused([](auto& document) {
+                document["layers"][0]["tensors"][0]["name"] = "blk.9.attn_q.weight";
+              }),
+              HasSubstr("tensor \"blk.9.attn_q.weight\": expected one that is calibrated"));
 }
 
 TEST_F(Calibrated, IsSlicedIntoTheBytesOfTheWholeFile) {
