@@ -102,6 +102,8 @@ Status CheckSameCalibration(const fs::path& directory, const CalibratedRecord& w
   if (wanted.model != found.model) return Differs(directory, "model", wanted.model, found.model);
   if (wanted.types != found.types)
     return Differs(directory, "types of the tensors", wanted.types, found.types);
+  if (wanted.layer_count != found.layer_count)
+    return Differs(directory, "layers", Cat(wanted.layer_count), Cat(found.layer_count));
   const auto other = FirstDifferentParameter(wanted.parameters, found.parameters);
   if (other)
     return Differs(directory, Cat("parameter ", Shown(other->name)), other->wanted, other->found);

@@ -196,6 +196,26 @@ class Encoding {
   Progress& progress_;
 };
 
+// The model's tensor of that name; null if it has none.
+const runtime::HostTensor* FindTensor(const runtime::Weights& weights, const std::string& name) {
+  const auto in = [&](const std::vector<runtime::HostTensor>& tensors) {
+    const auto found =
+        std::find_if(tensors.begin(), tensors.end(),
+                     [&](const runtime::HostTensor& tensor) { return tensor.name == name; });
+    return found == tensors.end() ? nullptr : &*found;
+  };
+  if (const runtime::HostTensor* trunk = in(weights.trunk)) return trunk;
+  if (weights.later != nullptr) return in(weights.later->tensors);
+  return nullptr;
+}
+
+// 0 if its rows cannot have the type.
+uint64_t BytesIn(const runtime::HostTensor& tensor, const quant::Format& type) {
+  uint64_t rows = 1;
+  for (size_t axis = 0; axis + 1 < tensor.shape.size(); ++axis) rows *= tensor.shape[axis];
+  return rows * type.BytesFor(tensor.shape.back()).value_or(0);
+}
+
 // Tensors that no layer of the run has: blocks that do not run.
 void NoteTheRest(const runtime::TensorTypes& types, const CalibratedRecord& record) {
   std::vector<std::string> names;
@@ -249,6 +269,31 @@ Result<CalibrateModel> LoadForCalibration(const moepack::Source& source,
   return out;
 }
 
+Status CheckEncodedFit(const std::string& where, const LoadedModel& loaded,
+                       const runtime::TensorTypes& types, const CalibratedRecord& record) {
+  const auto wrong = [&](const std::string& thing, const auto& expected, const auto& found) {
+    return Error{Code::kMismatch,
+                 Cat(where, ": ", thing, ": expected ", expected, ", found ", found),
+                 "the store is damaged, or of another model"};
+  };
+  const uint32_t layers = loaded.model->spec().layers;
+  if (record.layer_count != layers) return wrong("layers", layers, record.layer_count);
+  for (const CalibratedOutcome& layer : record.layers) {
+    for (const CalibratedTensor& tensor : layer.tensors) {
+      const std::string thing = Cat("tensor ", Quoted(tensor.name));
+      const auto type = types.find(tensor.name);
+      const runtime::HostTensor* const own =
+          calibrate_run::FindTensor(*loaded.weights, tensor.name);
+      if (own == nullptr || type == types.end())
+        return wrong(thing, "one that is calibrated", "another");
+      if (type->second != tensor.type) return wrong(thing, type->second->name, tensor.type->name);
+      const uint64_t bytes = calibrate_run::BytesIn(*own, *tensor.type);
+      if (bytes != tensor.bytes) return wrong(thing, Cat(bytes, " bytes"), tensor.bytes);
+    }
+  }
+  return Ok();
+}
+
 Status CheckCanCalibrate(const CalibrateRun& run) {
   const runtime::TensorTypes types = calibrate_run::TypesOf(run.typed);
   if (types.empty())
@@ -290,6 +335,7 @@ Result<CalibratedRecord> RunCalibration(const CalibrateRun& run) {
   WarnOfText(texts, calibrator->text());
   // What is refused leaves no store behind.
   SHARD_TRY(LayersOfRun layers, LayersOfRun::Open(run, record));
+  SHARD_CHECK(CheckEncodedFit(Shown(run.store), source.loaded, types, layers.record()));
   std::unique_ptr<SharedExperts> shared;
   if (run.task) {
     SHARD_TRY(shared,
@@ -324,6 +370,19 @@ Result<std::shared_ptr<const CalibratedTensors>> OpenCalibrated(const CalibrateR
                                                              static_cast<uint32_t>(files_before)));
   SHARD_CHECK(tensors.CheckAllIn(run.typed.model));
   return std::make_shared<const CalibratedTensors>(std::move(tensors));
+}
+
+Result<CalibratedFiles> WholeCalibrated(const CalibrateRun& run, WholeGgufOptions options,
+                                        GgufModel& model) {
+  CalibratedFiles out;
+  SHARD_TRY(out.tensors, OpenCalibrated(run, run.model.checkpoint().files().size()));
+  SetCalibrationKeys(out.tensors->record(), model.metadata);
+  options.calibrated = out.tensors.get();
+  SHARD_TRY(out.files, WholeGguf(model, options));
+  out.sources = run.model.checkpoint().files();
+  const std::vector<SourceFile>& more = out.tensors->files();
+  out.sources.insert(out.sources.end(), more.begin(), more.end());
+  return out;
 }
 
 }  // namespace moepack::cli

@@ -313,6 +313,7 @@ Result<int> Run(Arguments& arguments) {
   report.source = arguments.runtime.source;
   report.distribution = models.own.weights->plan.has_value();
   report.against = arguments.against;
+  report.calibrated = FindCalibrationKeys(models.own.weights->metadata);
   report.context = arguments.eval.context;
   report.score_half = arguments.eval.score_half;
   report.executor = models.own.executor->name();

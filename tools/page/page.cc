@@ -14,9 +14,10 @@ namespace {
 
 using MakeSection = std::optional<PageSection> (*)(const PageInputs& inputs);
 // What it is and costs comes first, then why.
-constexpr MakeSection kSections[] = {
-    BytesSection,   DamageSection,    ExperimentSection, RefitSection, RoutingSection,
-    CaptureSection, PlacementSection, OverlapSection,    NextSection,  InputsSection};
+constexpr MakeSection kSections[] = {BytesSection,       DamageSection,    ExperimentSection,
+                                     CalibrationSection, RefitSection,     RoutingSection,
+                                     CaptureSection,     PlacementSection, OverlapSection,
+                                     NextSection,        InputsSection};
 
 std::string ModelName(const PageInputs& inputs) {
   if (!inputs.distribution) return "Split of a model";
@@ -76,7 +77,9 @@ std::string Navigation(const std::vector<PageSection>& sections) {
 
 std::string PageTitle(const PageInputs& inputs) {
   const std::string name = ModelName(inputs);
-  if (!inputs.plan) return inputs.distribution ? name : "Routing of a model";
+  if (!inputs.plan && !inputs.distribution)
+    return inputs.scores ? "Routing of a model" : "Measurements of a model";
+  if (!inputs.plan) return name;
   return Cat(name, " on ", Plural(inputs.plan->groups.size(), "node"));
 }
 

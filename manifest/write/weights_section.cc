@@ -1,4 +1,4 @@
-#include "manifest/write/refit_section.h"
+#include "manifest/write/weights_section.h"
 
 #include <algorithm>
 #include <cmath>
@@ -27,18 +27,18 @@ std::string MethodLine(const RefitRecord& record) {
   return out;
 }
 
-std::string TextTable(const RefitRecord& record) {
-  if (record.calibration.empty()) return "";
+std::string TextTable(const std::vector<CalibrationText>& texts) {
+  if (texts.empty()) return "";
   std::string out =
       "\n| calibration text | bucket | tokens | SHA-256 |\n| --- | --- | --- | --- |\n";
-  for (size_t i = 0; i < record.calibration.size() && i < kMaxTexts; ++i) {
-    const CalibrationText& text = record.calibration[i];
+  for (size_t i = 0; i < texts.size() && i < kMaxTexts; ++i) {
+    const CalibrationText& text = texts[i];
     out += Cat("| ", MarkdownText(text.name), " | ", MarkdownText(text.bucket), " | ",
                text.taken ? Cat(FormatCount(text.taken->tokens), " of ") : "",
                FormatCount(text.tokens), " | `", text.sha256, "` |\n");
   }
-  if (record.calibration.size() > kMaxTexts)
-    out += Cat("\n", record.calibration.size() - kMaxTexts, " more are in `distribution.json`.\n");
+  if (texts.size() > kMaxTexts)
+    out += Cat("\n", texts.size() - kMaxTexts, " more are in `distribution.json`.\n");
   return out;
 }
 
@@ -57,10 +57,7 @@ std::string LayerTable(const RefitRecord& record) {
   return out;
 }
 
-}  // namespace
-
 std::string RefitText(const Manifest& manifest) {
-  if (!manifest.refit) return "";
   const RefitRecord& record = *manifest.refit;
   uint64_t tensors = 0;
   for (const BundleRecord& bundle : manifest.bundles) {
@@ -69,16 +66,39 @@ std::string RefitText(const Manifest& manifest) {
                       [](const TensorRecord& tensor) { return !tensor.derived.empty(); }));
   }
   return Cat(
-      "\n## What was done to the weights\n\nThe experts of the groups and their rows of the "
+      "The experts of the groups and their rows of the "
       "routers are not the model's own: they were refitted on calibration text, so that "
       "each group alone comes closer to the whole model (",
       Plural(tensors, "tensor"),
       ", marked `derived` in `distribution.json`). All other "
       "tensors are the model's. The refit has version ",
-      MarkdownCode(manifest.versions.refit), ".\n\n", MethodLine(record), TextTable(record),
+      MarkdownCode(manifest.versions.refit), ".\n\n", MethodLine(record),
+      TextTable(record.calibration),
       "\nThe error is that of what the layer adds on held-out text, relative to "
       "what the whole model adds.\n",
       LayerTable(record));
+}
+
+std::string CalibratedText(const CalibratedRecord& record) {
+  const CalibratedOutcome sum = record.sum();
+  const auto method = record.parameters.find("method");
+  return Cat(
+      "The tensors were quantized with error feedback on calibration text, so that files of "
+      "the same types and size are closer to the model: ",
+      FormatCount(sum.accepted), " of ", FormatCount(sum.matrices), " matrices, on ",
+      Plural(record.tokens(), "token"),
+      method == record.parameters.end() ? "" : Cat(" (", MarkdownText(method->second), ")"), ".\n",
+      TextTable(record.calibration));
+}
+
+}  // namespace
+
+std::string WeightsText(const Manifest& manifest) {
+  std::vector<std::string> parts;
+  if (manifest.refit) parts.push_back(RefitText(manifest));
+  if (manifest.calibrated) parts.push_back(CalibratedText(*manifest.calibrated));
+  if (parts.empty()) return "";
+  return Cat("\n## What was done to the weights\n\n", moepack::Join(parts, "\n"));
 }
 
 }  // namespace moepack::manifest
