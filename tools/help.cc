@@ -3,8 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <deque>
+#include <map>
+#include <utility>
 
 #include "libshard/base/text/text.h"
+#include "libshard/base/tool_version.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
@@ -93,20 +97,80 @@ std::string EscapeCell(std::string_view text) {
   return out;
 }
 
-std::string MarkdownCommand(const Command& command) {
-  const BoundCommand bound(command);
+std::string MarkdownTable(const OptionSection& section) {
+  std::string out = Cat("| ", section.title, " | meaning |\n|---|---|\n");
+  for (const OptionHelp& option : section.options) {
+    out += Cat("| `", EscapeCell(option.label), "` | ", EscapeCell(option.text), " |\n");
+  }
+  return out + "\n";
+}
+
+// The first long name, by which the reference knows an option: "--output".
+std::string LongName(const OptionHelp& option) {
+  const std::string& label = option.label;
+  const size_t begin = label.find("--");
+  return begin == std::string::npos ? label
+                                    : label.substr(begin, label.find_first_of(", ", begin) - begin);
+}
+
+// The options that several commands have with the same text. The reference lists each of them once.
+// Where a name has more than one text, the one that most commands have is shared.
+class SharedRows {
+ public:
+  explicit SharedRows(const std::deque<BoundCommand>& commands) {
+    std::vector<OptionHelp> rows;
+    std::map<std::pair<std::string, std::string>, int> uses;
+    for (const BoundCommand& command : commands) {
+      for (const OptionHelp& option : command.options) {
+        if (!option.positional && ++uses[{option.label, option.text}] == 2) rows.push_back(option);
+      }
+    }
+    std::map<std::string, OptionHelp> best;
+    for (const OptionHelp& row : rows) {
+      OptionHelp& known = best.try_emplace(LongName(row), row).first->second;
+      if (uses[{row.label, row.text}] > uses[{known.label, known.text}]) known = row;
+    }
+    for (const OptionHelp& row : rows) {
+      const OptionHelp& known = best.at(LongName(row));
+      if (row.label == known.label && row.text == known.text) rows_.push_back(row);
+    }
+  }
+
+  bool Has(const OptionHelp& option) const {
+    return std::any_of(rows_.begin(), rows_.end(), [&](const OptionHelp& row) {
+      return row.label == option.label && row.text == option.text;
+    });
+  }
+  const std::vector<OptionHelp>& rows() const { return rows_; }
+
+ private:
+  std::vector<OptionHelp> rows_;
+};
+
+std::string MarkdownShared(const SharedRows& shared) {
+  std::string out =
+      "## Shared options\n\nSeveral commands take these with one meaning. Each command below names "
+      "those that it takes.\n\n";
+  for (const OptionSection& section : Sections(shared.rows())) out += MarkdownTable(section);
+  return out;
+}
+
+std::string MarkdownCommand(const Command& command, const BoundCommand& bound,
+                            const SharedRows& shared) {
   std::string out = Cat("### ", command.name, "\n\n", command.summary, ".\n\n```sh\n",
                         command.examples[0], "\n", command.examples[1], "\n```\n\n");
   out += Wrap(command.description, 0, kWidth);
   out += Cat("\nUsage: `", Usage(command, bound.options), "`\n\n");
-  for (const OptionSection& section : Sections(bound.options)) {
-    out += Cat("| ", section.title, " | meaning |\n|---|---|\n");
-    for (const OptionHelp& option : section.options) {
-      out += Cat("| `", EscapeCell(option.label), "` | ", EscapeCell(option.text), " |\n");
-    }
-    out += "\n";
+  std::string names;
+  for (OptionSection& section : Sections(bound.options)) {
+    std::erase_if(section.options, [&](const OptionHelp& option) {
+      const bool is_shared = !option.positional && shared.Has(option);
+      if (is_shared) names += Cat(names.empty() ? "" : ", ", "`", LongName(option), "`");
+      return is_shared;
+    });
+    if (!section.options.empty()) out += MarkdownTable(section);
   }
-  return out;
+  return out + Wrap(Cat("[Shared](#shared-options): ", names), 0, kWidth) + "\n";
 }
 
 }  // namespace
@@ -165,12 +229,15 @@ std::string FullHelpText(const Command& command) {
 }
 
 std::string MarkdownReference(Commands commands) {
-  std::string out;
+  std::deque<BoundCommand> bound;
+  for (const ListedCommand& listed : commands) bound.emplace_back(*listed.command);
+  const SharedRows shared(bound);
+  std::string out = MarkdownShared(shared);
   std::string_view section;
-  for (const ListedCommand& listed : commands) {
-    if (section != listed.section) out += Cat("## ", listed.section, "\n\n");
-    section = listed.section;
-    out += MarkdownCommand(*listed.command);
+  for (size_t i = 0; i < commands.size(); ++i) {
+    if (section != commands[i].section) out += Cat("## ", commands[i].section, "\n\n");
+    section = commands[i].section;
+    out += MarkdownCommand(*commands[i].command, bound[i], shared);
   }
   out += "## Exit status\n\n| status | meaning |\n|---|---|\n";
   for (const ExitMeaning& exit : kExitMeanings) {
@@ -179,6 +246,6 @@ std::string MarkdownReference(Commands commands) {
   return out;
 }
 
-std::string VersionText() { return "moepack " MOEPACK_VERSION "\n"; }
+std::string VersionText() { return Cat("moepack ", ToolVersion(), "\n"); }
 
 }  // namespace moepack::cli

@@ -47,6 +47,7 @@ Status CheckWhole(const RefitStore& store, const MoeModel& model, const Plan& pl
     // Blocks for multi-token prediction are not run, so no refit has them.
     if (known == nullptr || known->mtp) continue;
     for (uint32_t group = 0; group < plan.groups.size(); ++group) {
+      if (store.part() && !Contains(store.part()->groups, group)) continue;
       if (store.record().Find(layer, group) != nullptr) continue;
       return Error{Code::kCorrupt,
                    Cat(RefitFileOf(store), ": layer ", layer, ", group ", group,
@@ -133,6 +134,15 @@ Status RefitTensors::CheckArrays(const MoeModel& model) const {
 
 Result<RefitTensors> RefitTensors::Of(const RefitStore& store, const MoeModel& model,
                                       const Plan& plan) {
+  if (!store.part()) return OfPart(store, model, plan);
+  return Error{Code::kInvalidArgument,
+               Cat(store.directory().string(), ": expected a whole refit, found ",
+                   PartGroupsText(store.part())),
+               "`moepack join` makes one store of all parts"};
+}
+
+Result<RefitTensors> RefitTensors::OfPart(const RefitStore& store, const MoeModel& model,
+                                          const Plan& plan) {
   SHARD_CHECK(CheckFits(store, model, plan));
   RefitTensors out;
   out.record_ = store.record();

@@ -15,9 +15,9 @@
 #include "libshard/base/text/json.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text_map.h"
+#include "libshard/base/tool_version.h"
 #include "libshard/format/checkpoint_index.h"
 #include "manifest/document/damaged.h"
-#include "manifest/document/describe_model.h"
 #include "manifest/document/manifest_json.h"
 
 namespace moepack::manifest {

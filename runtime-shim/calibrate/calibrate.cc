@@ -306,7 +306,7 @@ class CalibrateRun final : public Calibrator {
       Advance(batch.tokens);
     }
     const ExpertLayer experts{model_, watch(), input_.types, options_, *source_,
-                              own_,   full_,   held_out_,    layer};
+                              own_,   full_,   held_out_,    layer,    input_.exchange};
     SHARD_CHECK(EncodeExperts(experts, known, encoded.outcome, encoded.tensors));
     for (const WindowBatch& batch : windows_.batches) {
       SHARD_CHECK(AddExperts(batch, /*encoded=*/true));

@@ -71,7 +71,7 @@ MatrixEncoder::MatrixEncoder(MomentPair moments, const Shrinking& shrinking,
 }
 
 std::vector<std::byte> MatrixEncoder::Encode(const FeedbackMatrix& matrix,
-                                             CalibratedOutcome& outcome) const {
+                                             CalibratedFigures& outcome) const {
   ++outcome.matrices;
   if (!fit_ || !whole_) {
     ++outcome.few_tokens;

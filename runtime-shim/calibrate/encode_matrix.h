@@ -15,7 +15,7 @@ class MatrixEncoder {
   MatrixEncoder(MomentPair moments, const Shrinking& shrinking, const CalibrateOptions& options);
 
   // The blocks of a matrix [rows, n]; counts it.
-  std::vector<std::byte> Encode(const FeedbackMatrix& matrix, CalibratedOutcome& outcome) const;
+  std::vector<std::byte> Encode(const FeedbackMatrix& matrix, CalibratedFigures& outcome) const;
 
  private:
   const CalibrateOptions& options_;

@@ -7,7 +7,7 @@
 
 #include "libshard/base/parallel.h"
 #include "libshard/model/gguf_keys.h"
-#include "runtime-shim/calibrate/panels.h"
+#include "runtime-shim/cpu/panels.h"
 #include "runtime-shim/session/device_model.h"
 #include "runtime-shim/session/layer_pass.h"
 

@@ -8,7 +8,7 @@
 
 #include "libshard/base/parallel.h"
 #include "quant/levels.h"
-#include "runtime-shim/calibrate/panels.h"
+#include "runtime-shim/cpu/panels.h"
 
 namespace moepack::runtime {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "libshard/base/parallel.h"
-#include "runtime-shim/calibrate/panels.h"
+#include "runtime-shim/cpu/panels.h"
 
 namespace moepack::runtime {
 namespace {

@@ -8,7 +8,7 @@
 #include "runtime-shim/calibrate/feedback.h"
 #include "runtime-shim/calibrate/moments.h"
 #include "runtime-shim/calibrate/panel_mlp.h"
-#include "runtime-shim/calibrate/panels.h"
+#include "runtime-shim/cpu/panels.h"
 
 namespace moepack::runtime {
 namespace {

@@ -49,11 +49,25 @@ TEST(CommandLine, TheReferenceHasTheSectionsOfTheHelp) {
   const std::string reference = workspace.Moepack("help --markdown").out;
   size_t at = 0;
   for (const char* heading :
-       {"## Look and plan\n\n### list-tensors\n", "## Split and quantize\n\n### shard-experts\n",
+       {"## Shared options\n", "## Look and plan\n\n### list-tensors\n",
+        "## Split and quantize\n\n### shard-experts\n",
         "## Run and measure\n\n### place\n", "## Exit status\n"}) {
     at = reference.find(heading, at);
     ASSERT_NE(at, std::string::npos) << heading;
   }
+}
+
+TEST(CommandLine, TheReferenceDescribesASharedOptionOnce) {
+  const std::string reference = Workspace().Moepack("help --markdown").out;
+  const size_t row = reference.find("| `--json` | ");
+  ASSERT_NE(row, std::string::npos);
+  EXPECT_LT(row, reference.find("\n### "));
+  EXPECT_EQ(reference.find("| `--json` | ", row + 1), std::string::npos);
+  // A command names what it shares; its own meaning of a name has a row of its own.
+  const std::string run = reference.substr(reference.find("\n### run\n"));
+  const std::string shared = run.substr(run.find("[Shared](#shared-options): "), 400);
+  EXPECT_THAT(shared, HasSubstr("`--json`"));
+  EXPECT_LT(run.find("| `--context N` | "), run.find("[Shared]"));
 }
 
 TEST(CommandLine, VersionIsOneLineOnStdout) {

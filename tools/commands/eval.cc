@@ -8,8 +8,8 @@
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/result.h"
 #include "libshard/base/text/text.h"
+#include "libshard/base/tool_version.h"
 #include "libshard/stats/session_digest.h"
-#include "manifest/document/describe_model.h"
 #include "manifest/document/made_from.h"
 #include "manifest/document/manifest.h"
 #include "manifest/document/quality.h"
@@ -213,7 +213,7 @@ Result<std::optional<manifest::MadeFrom>> CheckHeldOut(const Arguments& argument
 // Adds what only the models know to a record.
 void Describe(const Arguments& arguments, const Models& models,
               std::span<const TokenSession> tokens, manifest::QualityRecord& record) {
-  record.tool_version = manifest::ToolVersion();
+  record.tool_version = ToolVersion();
   record.executor = models.own.executor->name();
   record.precision = runtime::PrecisionOf(*models.own.weights);
   record.context = arguments.eval.context;
@@ -313,6 +313,7 @@ Result<int> Run(Arguments& arguments) {
   report.source = arguments.runtime.source;
   report.distribution = models.own.weights->plan.has_value();
   report.against = arguments.against;
+  report.calibrated = FindCalibrationKeys(models.own.weights->metadata);
   report.context = arguments.eval.context;
   report.score_half = arguments.eval.score_half;
   report.executor = models.own.executor->name();
@@ -382,7 +383,7 @@ constinit const Command kEval = {
     "Measures what the split costs in quality, on the same tokens for every node",
     "Scores held-out texts with the whole model and with each expert group: captured gate mass, "
     "log-probability and perplexity, KL divergence, loops in greedy continuations, and a race "
-    "between the groups. Use texts that the plan was not made from. docs/evaluation.md says how "
+    "between the groups. Use texts that the plan was not made from. docs/runtime-shim.md says how "
     "each figure is made.",
     {"moepack eval out --text fixtures/tiny-moe/NOTE.md",
      "moepack eval out --against fixtures/tiny-moe --text fixtures/tiny-moe/NOTE.md --gate "

@@ -15,6 +15,7 @@
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
+#include "tools/commands/join_shares.h"
 #include "tools/options/link_option.h"
 #include "tools/options/options.h"
 #include "tools/options/output_file.h"
@@ -152,6 +153,10 @@ Result<int> Run(const Arguments& arguments) {
   StopBetweenPieces();
   for (const std::string& distribution : arguments.distributions)
     SHARD_CHECK(CheckIsLocal(distribution));
+  const SharesToJoin shares{arguments.distributions, arguments.out, arguments.link, arguments.join,
+                            arguments.json};
+  SHARD_TRY(const bool joined, JoinShares(shares));
+  if (joined) return kExitDone;
   SHARD_TRY(const std::vector<std::string> tasks, manifest::FindTasks(arguments.distributions));
   if (!tasks.empty()) return RunTasks(arguments, tasks);
   SHARD_TRY(const Timed<manifest::JoinReport> outcome, JoinWithProgress(arguments));
@@ -166,12 +171,14 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   app.add_option("DIST", arguments->distributions,
                  "The directories of two or more distributions that hold parts of one; or "
-                 "directories of tasks (of --task), or one that holds them all.")
+                 "directories of tasks (of --task), or one that holds them all; or stores of parts "
+                 "of a refit.")
       ->required();
   StartSection(app, "Output");
   app.add_option(
          "-o,--output", arguments->out,
-         Cat("The joined distribution's directory, or the GGUF that tasks of quantize wrote. ",
+         Cat("The joined distribution's directory, the GGUF that tasks of quantize wrote, or the "
+             "store that parts of a refit or the statistics that tasks of profile make. ",
              kOutputDirectoryHelp))
       ->type_name("DIR")
       ->required();
@@ -197,7 +204,9 @@ constinit const Command kJoin = {
     "output is compared with its digest before the output appears. "
     "Missing parts may be added later. "
     "Of tasks that build, shard-experts and quantize did with --task, it makes the output that "
-    "one run makes, and names the tasks that are missing.",
+    "one run makes, and names the tasks that are missing. Of parts of a refit (of --only and "
+    "--task) it makes the refit store, and the distribution if they have one; of tasks of profile "
+    "the statistics.",
     {"moepack join part-0 part-1 -o joined", "moepack join part-1 part-0 -o copied --link copy"},
     join_command::Bind};
 

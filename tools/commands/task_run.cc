@@ -13,13 +13,6 @@
 namespace moepack::cli {
 namespace {
 
-std::string JoinCommandText(const std::string& out) {
-  CommandLine line("join");
-  line.AddPath(manifest::TasksDirectory(out));
-  line.AddPath("-o", out);
-  return line.Text();
-}
-
 std::string DoneText(const TaskRun& run, const manifest::TaskReport& report, double seconds) {
   const std::string where = Shown(report.directory);
   if (report.was_there) return Cat("nothing to do: ", where, " is there already");
@@ -53,6 +46,13 @@ Json TaskJson(const TaskRun& run, const manifest::TaskReport& report, double sec
 }
 
 }  // namespace
+
+std::string JoinCommandText(const std::string& out) {
+  CommandLine line("join");
+  line.AddPath(manifest::TasksDirectory(out));
+  line.AddPath("-o", out);
+  return line.Text();
+}
 
 Result<int> RunTask(manifest::Draft draft, const TaskRun& run) {
   PrintNotes(draft.files.notes);

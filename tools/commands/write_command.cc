@@ -213,8 +213,8 @@ Status TakeCalibrated(const MoeModel& model, const WriteArguments& arguments, Wr
   quantize.model_id = job.write.model_id;
   SHARD_TRY(const TypedGguf typed, PrepareGguf(model, quantize));
   const CalibrateRun run{
-      job.source,         arguments.source, model, typed, calibrate, CalibratedStoreOf(arguments),
-      job.write.pack.jobs};
+      job.source,          arguments.source, model, typed, calibrate, CalibratedStoreOf(arguments),
+      job.write.pack.jobs, job.task};
   if (calibrate.runs() && job.dry_run) {
     SHARD_TRY(const CalibrateNeeds needs, EstimateNeeds(run));
     PrintMessage(CalibrateNeedsText(needs));
@@ -259,9 +259,6 @@ Result<WriteJob> StartJob(const WriteArguments& arguments, const OwnSteps& own) 
   const CalibrateArguments& calibrate = arguments.calibrate;
   SHARD_CHECK(CheckCalibrate(calibrate));
   if (!calibrate.wanted()) return job;
-  if (job.task)
-    return NotInTask(calibrate.runs() ? "--calibrate" : "--calibrated-store",
-                     "a calibration is not divided among tasks yet");
   SHARD_CHECK(CheckDirectoriesApart({"--output", arguments.out},
                                     {"--calibrated-store", CalibratedStoreOf(arguments)}));
   return job;

@@ -68,7 +68,7 @@ void AddCacheOptions(CLI::App& app, MachineArguments& arguments) {
       ->check(CLI::Validator(CacheTypeProblem, ""));
   app.add_option("--reserve", arguments.reserve,
                  "Keep this much of every machine free for the runtime's buffers and other uses. "
-                 "Default: an estimate of the buffers (docs/machines.md).")
+                 "Default: an estimate of the buffers (docs/planning.md).")
       ->type_name("SIZE")
       ->transform(AsBytes(0));
 }

@@ -117,6 +117,9 @@ TEST(QualityRecords, SayWhatIsKnownOfTheText) {
   EXPECT_EQ(QualityFromJson("q", document, 2).value(), record);
   record.made_from = MadeFrom{std::nullopt, false, std::nullopt};
   EXPECT_EQ(QualityFromJson("q", QualityToJson(record), 2).value(), record);
+  record.made_from = MadeFrom{0, false, std::nullopt, true, 2};
+  EXPECT_EQ(QualityToJson(record)["made_from"].dump(), R"({"plan":0,"calibration":2})");
+  EXPECT_EQ(QualityFromJson("q", QualityToJson(record), 2).value(), record);
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ constexpr uint64_t kPlanVersion = 1;
 constexpr uint32_t kMostRaceTokens = 1u << 20;
 constexpr uint32_t kMostLooks = 100;
 constexpr uint64_t kMostContext = 1u << 24;
+constexpr uint64_t kMostTokens = UINT32_MAX;
 
 CLI::Validator AsPositive() {
   const auto check = [](std::string& text) -> std::string {
@@ -109,6 +110,10 @@ Status ReadValues(PlanReader& plan, ExperimentArguments& arguments) {
   SHARD_CHECK(plan.Texts("strategies", "--strategies", arguments.strategies));
   SHARD_CHECK(plan.Texts("recipes", "--recipes", arguments.recipes));
   SHARD_CHECK(plan.Text("imatrix", "--imatrix", arguments.imatrix));
+  SHARD_CHECK(plan.Texts("calibrate", "--calibrate", arguments.calibrate.texts.texts));
+  SHARD_TRY(const auto tokens,
+            plan.Count("calibrate_most_tokens", "--calibrate-most-tokens", 1, kMostTokens));
+  if (tokens) arguments.calibrate.options.tokens = *tokens;
   SHARD_CHECK(plan.Texts("refit", "--refit-text", arguments.refit_texts));
   SHARD_CHECK(plan.Texts("refit_steps", "--steps", arguments.refit.steps));
   SHARD_TRY(const auto updates, plan.Count("refit_updates", "--updates", 1, runtime::kMostUpdates));
@@ -203,6 +208,16 @@ Status CheckRefit(const ExperimentArguments& arguments) {
   return CheckRefitSteps(arguments.refit);
 }
 
+Status CheckCalibration(const ExperimentArguments& arguments) {
+  const CalibrateArguments& calibrate = arguments.calibrate;
+  if (calibrate.runs() && arguments.recipes.empty())
+    return Error{Code::kInvalidArgument, "--calibrate has no effect without --recipes",
+                 "a recipe chooses the types that are calibrated"};
+  if (calibrate.runs() || calibrate.options.tokens == 0) return Ok();
+  return Error{Code::kInvalidArgument, "--calibrate-most-tokens has no effect without --calibrate",
+               "--calibrate names the texts"};
+}
+
 void AddScoring(CLI::App& app, ExperimentArguments& arguments) {
   StartSection(app, "Scoring");
   app.add_option("--race-tokens", arguments.race_tokens,
@@ -261,6 +276,15 @@ void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments) {
   Offer(recipes, RecipeNames());
   app.add_option("--imatrix", arguments.imatrix, "An importance matrix for all recipes.")
       ->type_name("FILE");
+  app.add_option("--calibrate", arguments.calibrate.texts.texts,
+                 "Quantize to each of the recipes with error feedback on these texts as well, as "
+                 "`moepack quantize --calibrate` does, and compare that with the plain form. They "
+                 "may not be held-out texts. Default: no calibration.")
+      ->type_name("FILE");
+  app.add_option("--calibrate-most-tokens", arguments.calibrate.options.tokens,
+                 "Calibrate on at most this many tokens of each bucket. Default: all.")
+      ->type_name("N")
+      ->transform(AsCount(1, kMostTokens));
   AddScoring(app, arguments);
   StartSection(app, "Output");
   app.add_option("-o,--output", arguments.out,
@@ -282,6 +306,7 @@ Status CompleteExperiment(const CLI::App& app, ExperimentArguments& arguments) {
     return Error{Code::kInvalidArgument, "--looks has no effect without --until-error",
                  "without a rule that may stop it there is one look, at the end"};
   if (arguments.looks == 0) arguments.looks = arguments.until_error > 0 ? kUsualLooks : 1;
+  arguments.calibrate.options.context = arguments.eval.context;
   SHARD_CHECK(CheckRecipesGivenOnce("--recipes", arguments.recipes));
   if (!arguments.imatrix.empty() && arguments.recipes.empty())
     return Error{Code::kInvalidArgument, "--imatrix has no effect without --recipes"};
@@ -289,6 +314,7 @@ Status CompleteExperiment(const CLI::App& app, ExperimentArguments& arguments) {
     const Result<const Recipe*> known = RequireRecipe(recipe);
     if (!known) return Error(known.error()).Within("--recipes");
   }
+  SHARD_CHECK(CheckCalibration(arguments));
   SHARD_CHECK(CheckRefit(arguments));
   SHARD_CHECK(CheckModel(arguments));
   if (!arguments.out.empty() || arguments.dry_run) return CheckStrategies(arguments);

@@ -235,7 +235,7 @@ constinit const Command kPlace = {
     "Says which node a session belongs to, and how sure that is",
     "Reads the placement table of a distribution, which a plan made from statistics has, and the "
     "first tokens of each session. Without --rule and --fallback no weights are loaded: "
-    "distribution.json and the tokenizer are enough. docs/placement.md says how the table is made.",
+    "distribution.json and the tokenizer are enough. docs/planning.md says how the table is made.",
     {"moepack place out --prompt \"int main(\" --rule probe",
      "moepack place out --text fixtures/texts/header.txt --fallback race --json"},
     place_command::Bind};

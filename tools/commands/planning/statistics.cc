@@ -376,7 +376,7 @@ constinit const Command kStatistics = {
     "Reads statistics of `moepack profile`, importance matrices, hot-cache profiles, dumps of "
     "SGLang, REAP's observations, expert lists and rankings. show prints layers, sessions and what "
     "is doubtful; merge joins sessions of one model; convert writes what caches and other runtimes "
-    "read. docs/statistics-formats.md says what each format holds and loses.",
+    "read. docs/statistics.md says what each format holds and loses.",
     {"moepack statistics show fixtures/statistics/profile.json --model fixtures/tiny-moe",
      "moepack statistics convert fixtures/statistics/imatrix.gguf --to hot-cache -o hot-cache.json "
      "--force"},

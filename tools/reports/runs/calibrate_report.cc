@@ -32,18 +32,6 @@ std::string Matrices(uint64_t count) {
   return Cat(FormatCount(count), count == 1 ? " matrix" : " matrices");
 }
 
-CalibratedOutcome SumOf(const CalibratedRecord& record) {
-  CalibratedOutcome sum;
-  for (const CalibratedOutcome& layer : record.layers) {
-    sum.matrices += layer.matrices;
-    sum.accepted += layer.accepted;
-    sum.few_tokens += layer.few_tokens;
-    sum.worse += layer.worse;
-    sum.unseen += layer.unseen;
-  }
-  return sum;
-}
-
 }  // namespace
 }  // namespace calibrate_report
 
@@ -92,7 +80,7 @@ Json CalibrateNeedsJson(const CalibrateNeeds& needs) {
 
 std::string CalibratedSummary(const CalibratedRecord& record) {
   using namespace calibrate_report;
-  const CalibratedOutcome sum = SumOf(record);
+  const CalibratedOutcome sum = record.sum();
   const std::string reasons = Reasons(sum);
   return Cat("calibrated on ", Plural(record.tokens(), "token"), ": ", FormatCount(sum.accepted),
              " of ", Matrices(sum.matrices), " encoded with feedback",
@@ -101,7 +89,7 @@ std::string CalibratedSummary(const CalibratedRecord& record) {
 
 Json CalibratedSummaryJson(const CalibratedRecord& record) {
   using namespace calibrate_report;
-  const CalibratedOutcome sum = SumOf(record);
+  const CalibratedOutcome sum = record.sum();
   return {{"tokens", record.tokens()},    {"matrices", sum.matrices}, {"accepted", sum.accepted},
           {"few_tokens", sum.few_tokens}, {"worse", sum.worse},       {"unseen", sum.unseen}};
 }

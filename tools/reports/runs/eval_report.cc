@@ -284,6 +284,12 @@ std::string VerdictText(const EvalReport& report) {
   return Cat(text, "; ", failed, " of ", Plural(report.gates.size(), "gate"), " failed.\n");
 }
 
+std::string CalibratedText(const EvalReport& report) {
+  if (!report.calibrated) return "";
+  return Cat("The weights were calibrated on ", Plural(report.calibrated->tokens, "token"), " (",
+             Shown(report.calibrated->method), ").\n");
+}
+
 std::string NotHeldOut(const EvalReport& report) {
   if (!report.quality) return "";
   return manifest::NotHeldOutText(report.quality->made_from, report.quality->sessions);
@@ -327,7 +333,7 @@ std::string EvalText(const EvalReport& report) {
     text += CaptureTable(summary) + "\n" + CaptureLayers(summary) + "\n" + SessionTable(summary) +
             "\n" + RulesText(summary) + BestGroupsText(summary);
   }
-  text += YardstickText(summary);
+  text += YardstickText(summary) + CalibratedText(report);
   const std::string not_held_out = NotHeldOut(report);
   if (!not_held_out.empty()) text += not_held_out + "\n";
   for (const std::string& failure : report.failed) text += "gate failed: " + Shown(failure) + "\n";

@@ -66,7 +66,12 @@ std::string RefitNeedsText(const RefitNeeds& needs) {
              " of activations and matrices, ", FormatBytes(estimate.weight_bytes), " of weights; ",
              FormatBytes(estimate.row_bytes - RowsInMemory(needs)), " on disk\nridge regression: ",
              estimate.joint ? "of all experts at once" : "expert by expert", "\ntime: about ",
-             FormatElapsed(estimate.products / needs.rate), "\n");
+             FormatElapsed(estimate.products / needs.rate),
+             needs.machines > 1 ? Cat(" on this machine; about ",
+                                      FormatElapsed(needs.products_of_one / needs.rate), " on ",
+                                      needs.machines, " like it (--task)")
+                                : "",
+             "\n");
 }
 
 Json RefitNeedsJson(const RefitNeeds& needs) {
@@ -88,7 +93,10 @@ Json RefitNeedsJson(const RefitNeeds& needs) {
           {"disk_bytes", estimate.row_bytes - RowsInMemory(needs)},
           {"joint_ridge", estimate.joint},
           {"multiplications", estimate.products},
-          {"seconds", estimate.products / needs.rate}};
+          {"seconds", estimate.products / needs.rate},
+          {"machines", needs.machines},
+          {"seconds_of_one",
+           (needs.machines > 1 ? needs.products_of_one : estimate.products) / needs.rate}};
 }
 
 std::string RefittedLine(const RefitRecord& record) {
