@@ -30,7 +30,6 @@ class SecondMoments final : public ProductObserver {
   // From now on products are counted, or not.
   void Count(bool counting) { counting_ = counting; }
 
-  void Loaded(const Buffer& buffer, std::span<const std::byte> weights) override;
   bool Wants(const Matrix& weights) const override;
   void Multiplied(const Matrix& weights, std::span<const float> inputs) override;
 
@@ -56,7 +55,6 @@ class SecondMoments final : public ProductObserver {
   const Place* Find(const Matrix& weights) const;
 
   bool counting_ = true;
-  std::map<const Buffer*, const std::byte*> loaded_;
   std::map<const std::byte*, Place> places_;
   std::map<std::string, Moments, std::less<>> moments_;
 };
