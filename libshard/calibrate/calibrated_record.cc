@@ -16,6 +16,7 @@ namespace moepack {
 namespace {
 
 constexpr size_t kVersionDigits = 16;
+constexpr const char* kKeyPrefix = "moepack.calibration.";
 
 template <auto kMember>
 constexpr auto Whole = As<kMember, &JsonFields::Unsigned>;
@@ -74,35 +75,76 @@ Result<uint32_t> ReadLayer(const JsonFields& fields, const char* name) {
   return fields.Wrong(name, "the number of a layer");
 }
 
+constexpr Field<CalibratedFigures> kFigures[] = {
+    {"matrices", Whole<&CalibratedFigures::matrices>},
+    {"accepted", Whole<&CalibratedFigures::accepted>},
+    {"few_tokens", Whole<&CalibratedFigures::few_tokens>},
+    {"worse", Whole<&CalibratedFigures::worse>},
+    {"unseen", Whole<&CalibratedFigures::unseen>},
+    {"error_plain", As<&CalibratedFigures::error_plain, ReadError>},
+    {"error", As<&CalibratedFigures::error, ReadError>},
+};
+
+Json ExpertsToJson(const std::vector<CalibratedExpert>& experts) {
+  Json out = Json::array();
+  for (const CalibratedExpert& expert : experts) {
+    out.push_back({{"id", expert.id}});
+    WriteFields(kFigures, expert.figures, out.back());
+  }
+  return out;
+}
+
+Result<std::vector<CalibratedExpert>> ReadExperts(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const Json* list, fields.Array(name));
+  std::vector<CalibratedExpert> experts;
+  for (const Json& entry : *list) {
+    const std::string where = Cat(fields.where(), ": ", name, " ", experts.size());
+    SHARD_CHECK(CheckObject(where, entry));
+    const JsonFields own(entry, where);
+    SHARD_TRY(const uint64_t id, own.Unsigned("id"));
+    if (id >= kMaxExpertsPerLayer || (!experts.empty() && id <= experts.back().id))
+      return own.Wrong("id", "experts in ascending order");
+    CalibratedExpert& expert = experts.emplace_back();
+    expert.id = static_cast<uint32_t>(id);
+    SHARD_CHECK(ReadFields(kFigures, own, expert.figures));
+  }
+  return experts;
+}
+
 constexpr Field<CalibratedOutcome> kOutcomeFields[] = {
     {"layer", As<&CalibratedOutcome::layer, ReadLayer>},
-    {"matrices", Whole<&CalibratedOutcome::matrices>},
-    {"accepted", Whole<&CalibratedOutcome::accepted>},
-    {"few_tokens", Whole<&CalibratedOutcome::few_tokens>},
-    {"worse", Whole<&CalibratedOutcome::worse>},
-    {"unseen", Whole<&CalibratedOutcome::unseen>},
-    {"error_plain", As<&CalibratedOutcome::error_plain, ReadError>},
-    {"error", As<&CalibratedOutcome::error, ReadError>},
+};
+
+// Behind the figures.
+constexpr Field<CalibratedOutcome> kOutcomeFiles[] = {
+    {"experts", As<&CalibratedOutcome::experts, ReadExperts, ExpertsToJson>, Presence::kOptional},
     {"tensors", As<&CalibratedOutcome::tensors, ReadTensors, TensorsToJson>},
     {"sha256", As<&CalibratedOutcome::sha256, ReadSha256>, Presence::kOptional},
 };
 
 Json LayersToJson(const std::vector<CalibratedOutcome>& layers) {
   Json out = Json::array();
-  for (const CalibratedOutcome& layer : layers) out.push_back(ToJson(kOutcomeFields, layer));
+  for (const CalibratedOutcome& layer : layers) {
+    out.push_back(ToJson(kOutcomeFields, layer));
+    WriteFields<CalibratedFigures>(kFigures, layer, out.back());
+    WriteFields(kOutcomeFiles, layer, out.back());
+  }
   return out;
 }
 
 Result<CalibratedOutcome> ReadOutcome(const std::string& where, const Json& value,
                                       uint32_t expected) {
   SHARD_TRY(CalibratedOutcome outcome, ReadRecord(kOutcomeFields, where, value));
+  const JsonFields fields(value, where);
+  SHARD_CHECK(ReadFields<CalibratedFigures>(kFigures, fields, outcome));
+  SHARD_CHECK(ReadFields(kOutcomeFiles, fields, outcome));
   // Each layer was encoded for the output of all layers before it.
   if (outcome.layer != expected)
     return Error{Code::kCorrupt,
                  Cat(where, ": layer: expected ", expected, ", found ", outcome.layer)};
   if (outcome.tensors.empty() == outcome.sha256.empty()) return outcome;
-  return JsonFields(value, where)
-      .Wrong("sha256", outcome.tensors.empty() ? "none without tensors" : "that of a file");
+  return fields.Wrong("sha256",
+                      outcome.tensors.empty() ? "none without tensors" : "that of a file");
 }
 
 Result<std::vector<CalibratedOutcome>> ReadLayers(const JsonFields& fields, const char* name) {
@@ -137,6 +179,16 @@ constexpr Field<CalibratedRecord> kFields[] = {
 
 }  // namespace
 
+void CalibratedFigures::Add(const CalibratedFigures& other) {
+  matrices += other.matrices;
+  accepted += other.accepted;
+  few_tokens += other.few_tokens;
+  worse += other.worse;
+  unseen += other.unseen;
+  error_plain += other.error_plain;
+  error += other.error;
+}
+
 CalibratedRecord::Place CalibratedRecord::Find(std::string_view name) const {
   for (const CalibratedOutcome& layer : layers) {
     const auto found =
@@ -151,6 +203,18 @@ uint64_t CalibratedRecord::tokens() const {
   uint64_t sum = 0;
   for (const CalibrationText& text : calibration)
     sum += text.taken ? text.taken->tokens : text.tokens;
+  return sum;
+}
+
+CalibratedOutcome CalibratedRecord::sum() const {
+  CalibratedOutcome sum;
+  for (const CalibratedOutcome& layer : layers) {
+    sum.matrices += layer.matrices;
+    sum.accepted += layer.accepted;
+    sum.few_tokens += layer.few_tokens;
+    sum.worse += layer.worse;
+    sum.unseen += layer.unseen;
+  }
   return sum;
 }
 
@@ -180,7 +244,7 @@ Result<CalibratedRecord> CalibratedFromJson(const std::string& where, const Json
 
 void SetCalibrationKeys(const CalibratedRecord& record, GgufMetadata& metadata) {
   const auto set = [&](const char* key, GgufValue value) {
-    metadata.Set(Cat("moepack.calibration.", key), std::move(value));
+    metadata.Set(Cat(kKeyPrefix, key), std::move(value));
   };
   // The record has the digest of every file, so its own stands for all the bytes.
   set("version",
@@ -189,6 +253,17 @@ void SetCalibrationKeys(const CalibratedRecord& record, GgufMetadata& metadata) 
       GgufValue::U32(static_cast<uint32_t>(std::min<uint64_t>(record.tokens(), UINT32_MAX))));
   set("texts", GgufValue::String(Sha256Hex(WriteJson(CalibrationTextsToJson(record.calibration)))));
   for (const auto& [name, value] : record.parameters) set(name.c_str(), GgufValue::String(value));
+}
+
+std::optional<CalibrationKeys> FindCalibrationKeys(const GgufMetadata& metadata) {
+  constexpr size_t kMostKeyText = 64;  // a SHA-256
+  const auto text = [&](const char* key) {
+    const std::string_view found = metadata.String(Cat(kKeyPrefix, key)).value_or("");
+    return found.size() <= kMostKeyText && IsUtf8(found) ? std::string(found) : std::string();
+  };
+  if (metadata.Find(Cat(kKeyPrefix, "version")) == nullptr) return std::nullopt;
+  return CalibrationKeys{text("version"), text("method"), text("texts"),
+                         metadata.Uint(Cat(kKeyPrefix, "tokens")).value_or(0)};
 }
 
 }  // namespace moepack

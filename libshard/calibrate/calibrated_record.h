@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,15 +28,32 @@ struct CalibratedTensor {
   bool operator==(const CalibratedTensor&) const = default;
 };
 
-// The outcome for a layer, or for the output's matrix.
-struct CalibratedOutcome {
-  uint32_t layer = 0;
+// What became of matrices.
+struct CalibratedFigures {
   uint64_t matrices = 0;                           // that were encoded
   uint64_t accepted = 0;                           // of them, with feedback
   uint64_t few_tokens = 0, worse = 0, unseen = 0;  // the others, by their reasons
   // On held-out text, of all matrices: the part of the error of their products that depends on the
   // encoding, without feedback and as encoded. Finite.
   double error_plain = 0, error = 0;
+  void Add(const CalibratedFigures& other);
+  bool operator==(const CalibratedFigures&) const = default;
+};
+
+// Those of one expert, in the store of a task.
+struct CalibratedExpert {
+  uint32_t id = 0;
+  CalibratedFigures figures;
+  bool operator==(const CalibratedExpert&) const = default;
+};
+
+// The outcome for a layer, or for the output's matrix. The errors of an expert's matrices are added
+// up first, and then those of the experts in the order of their ids, so that machines that share
+// the experts get the same sums.
+struct CalibratedOutcome : CalibratedFigures {
+  uint32_t layer = 0;
+  // Of a task that encodes some of the experts: these, ascending. The tensors have only their rows.
+  std::vector<CalibratedExpert> experts;
   // In the order of the file, without gaps. Set by the store, as is the file's digest of 64
   // hexadecimal digits, which is empty without tensors.
   std::vector<CalibratedTensor> tensors;
@@ -68,6 +86,8 @@ struct CalibratedRecord {
   bool finished() const { return layers.size() == size_t{layer_count} + 1; }
   // Tokens of the texts that were taken.
   uint64_t tokens() const;
+  // The counts of all layers.
+  CalibratedOutcome sum() const;
 };
 
 // Digest, 64 hexadecimal digits, of which tensor gets which type.
@@ -79,5 +99,16 @@ Result<CalibratedRecord> CalibratedFromJson(const std::string& where, const Json
 
 // What a GGUF with these tensors says about them: moepack.calibration.*.
 void SetCalibrationKeys(const CalibratedRecord& record, GgufMetadata& metadata);
+
+// What a reader of a GGUF learns from these keys.
+struct CalibrationKeys {
+  std::string version;  // 16 digits of a digest of the record
+  std::string method, texts;
+  uint64_t tokens = 0;
+  bool operator==(const CalibrationKeys&) const = default;
+};
+// No value for files that were not calibrated. The metadata may be hostile: texts that are longer
+// than ours are left out.
+std::optional<CalibrationKeys> FindCalibrationKeys(const GgufMetadata& metadata);
 
 }  // namespace moepack

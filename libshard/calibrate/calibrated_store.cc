@@ -54,7 +54,7 @@ Status ReadLayerFile(const fs::path& directory, const CalibratedOutcome& layer,
 }
 
 Result<EncodedTensors> ReadTensorsOf(const fs::path& directory, const CalibratedOutcome& layer) {
-  // What a record promises takes memory only as bytes of the file arrive.
+  // What a record states takes memory only as bytes of the file arrive.
   std::vector<std::byte> whole;
   SHARD_CHECK(ReadLayerFile(directory, layer, [&](std::span<const std::byte> piece) {
     whole.insert(whole.end(), piece.begin(), piece.end());
@@ -91,21 +91,6 @@ Error Differs(const fs::path& directory, const std::string& what, const std::str
       "remove this one"};
 }
 
-Status CheckSameParameters(const fs::path& directory, const TextParameters& wanted,
-                           const TextParameters& found) {
-  const auto valueIn = [](const TextParameters& parameters, const std::string& name) {
-    const auto place = parameters.find(name);
-    return place == parameters.end() ? std::string("none") : Shown(place->second);
-  };
-  TextParameters all = wanted;
-  all.insert(found.begin(), found.end());
-  for (const auto& [name, value] : all) {
-    const std::string a = valueIn(wanted, name), b = valueIn(found, name);
-    if (a != b) return Differs(directory, Cat("parameter ", Shown(name)), a, b);
-  }
-  return Ok();
-}
-
 }  // namespace
 
 std::string CalibratedFileName(uint32_t layer) {
@@ -117,7 +102,11 @@ Status CheckSameCalibration(const fs::path& directory, const CalibratedRecord& w
   if (wanted.model != found.model) return Differs(directory, "model", wanted.model, found.model);
   if (wanted.types != found.types)
     return Differs(directory, "types of the tensors", wanted.types, found.types);
-  SHARD_CHECK(CheckSameParameters(directory, wanted.parameters, found.parameters));
+  if (wanted.layer_count != found.layer_count)
+    return Differs(directory, "layers", Cat(wanted.layer_count), Cat(found.layer_count));
+  const auto other = FirstDifferentParameter(wanted.parameters, found.parameters);
+  if (other)
+    return Differs(directory, Cat("parameter ", Shown(other->name)), other->wanted, other->found);
   if (SameTexts(found.calibration, wanted.calibration)) return Ok();
   return Differs(directory, "calibration texts", "those given", "others");
 }

@@ -47,6 +47,7 @@ Status CheckWhole(const RefitStore& store, const MoeModel& model, const Plan& pl
     // Blocks for multi-token prediction are not run, so no refit has them.
     if (known == nullptr || known->mtp) continue;
     for (uint32_t group = 0; group < plan.groups.size(); ++group) {
+      if (store.part() && !Contains(store.part()->groups, group)) continue;
       if (store.record().Find(layer, group) != nullptr) continue;
       return Error{Code::kCorrupt,
                    Cat(RefitFileOf(store), ": layer ", layer, ", group ", group,
@@ -133,6 +134,15 @@ Status RefitTensors::CheckArrays(const MoeModel& model) const {
 
 Result<RefitTensors> RefitTensors::Of(const RefitStore& store, const MoeModel& model,
                                       const Plan& plan) {
+  if (!store.part()) return OfPart(store, model, plan);
+  return Error{Code::kInvalidArgument,
+               Cat(store.directory().string(), ": expected a whole refit, found ",
+                   PartGroupsText(store.part())),
+               "`moepack join` makes one store of all parts"};
+}
+
+Result<RefitTensors> RefitTensors::OfPart(const RefitStore& store, const MoeModel& model,
+                                          const Plan& plan) {
   SHARD_CHECK(CheckFits(store, model, plan));
   RefitTensors out;
   out.record_ = store.record();
@@ -141,9 +151,9 @@ Result<RefitTensors> RefitTensors::Of(const RefitStore& store, const MoeModel& m
   return out;
 }
 
-RefitTensors RefitTensors::Promised(RefitRecord record) {
+RefitTensors RefitTensors::Stated(RefitRecord record) {
   RefitTensors out;
-  out.promised_ = true;
+  out.stated_ = true;
   for (const RefitOutcome& outcome : record.outcomes) {
     if (!outcome.accepted) continue;
     Place& place = out.places_[{outcome.layer, outcome.group}];
@@ -376,7 +386,7 @@ Result<std::optional<OutputTensor>> RefitTensors::Make(const MoeModel& model,
   }
   out.derived = derived;
   out.sources.clear();
-  if (promised_) return std::optional(std::move(out));
+  if (stated_) return std::optional(std::move(out));
   SHARD_TRY(RowReaderPtr rows, TensorRows(model, tensor, *place, held));
   out.rows = {{0, rows->rows(), RefitOrder(group, *tensor.layer, names[0], held[0])}};
   out.encoding = std::make_shared<const Encoding>(Encoding{.from = quant::FindFormat("f32"),
@@ -401,7 +411,7 @@ Result<std::optional<OutputTensor>> RefitTensors::Make(const GgufTensor& tensor,
   SHARD_TRY(const bool there, HasArrays(*place, names));
   if (!there) return none;
   GgufTensor made = tensor;
-  if (!promised_) {
+  if (!stated_) {
     // Readers count rows in the whole tensor, as importance does, so this one has all experts of
     // the layer; those that are not in `ids` are never read.
     std::vector<RowReaderPtr> parts;

@@ -26,11 +26,14 @@ class RefitTensors {
  public:
   // Checks every file of the store, and that it was made for this model and plan and has every
   // layer: kMismatch for a store of another model or plan, kCorrupt for one that lacks a layer or
-  // whose arrays do not fit the model's tensors.
+  // whose arrays do not fit the model's tensors, kInvalidArgument for a part of a refit.
   static Result<RefitTensors> Of(const RefitStore& store, const MoeModel& model, const Plan& plan);
+  // The same for the groups that a part of a refit has.
+  static Result<RefitTensors> OfPart(const RefitStore& store, const MoeModel& model,
+                                     const Plan& plan);
   // What a record says was refitted, without the values: the outputs have names, types and shapes,
   // but nothing to make their bytes from. A verifier compares layouts with it.
-  static RefitTensors Promised(RefitRecord record);
+  static RefitTensors Stated(RefitRecord record);
 
   // Whether the accepted outcome has values for the tensor, in groups that hold experts of it.
   static bool Changes(const RefitOutcome& outcome, const ModelTensor& tensor);
@@ -71,7 +74,7 @@ class RefitTensors {
   Status CheckArrays(const MoeModel& model) const;
 
   RefitRecord record_;
-  bool promised_ = false;
+  bool stated_ = false;
   Places places_;
   std::vector<SourceFile> files_;
 };

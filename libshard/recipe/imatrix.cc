@@ -219,7 +219,31 @@ class Applier {
   ImatrixUse use_;
 };
 
+// Adds to values that are not there yet by taking them as they are.
+bool AddValues(const std::vector<float>& from, std::vector<float>& into) {
+  if (into.empty()) {
+    into = from;
+    return true;
+  }
+  if (from.size() != into.size()) return false;
+  for (size_t i = 0; i < from.size(); ++i) into[i] += from[i];
+  return true;
+}
+
 }  // namespace
+
+Status AddImatrixEntries(const std::string& where, const ImatrixEntries& from,
+                         ImatrixEntries& into) {
+  for (const auto& [name, entry] : from) {
+    ImatrixEntry& sum = into[name];
+    if (AddValues(entry.counts, sum.counts) && AddValues(entry.sums, sum.sums)) continue;
+    return Error{
+        Code::kMismatch,
+        Cat(where, ": entry ", Quoted(name), ": expected ", sum.sums.size(), " sums and ",
+            sum.counts.size(), " counts, found ", entry.sums.size(), " and ", entry.counts.size())};
+  }
+  return Ok();
+}
 
 std::vector<std::string> NamesOfSameInput(const std::string& tensor) {
   std::vector<std::string> names = {tensor};

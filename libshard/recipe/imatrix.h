@@ -23,6 +23,8 @@ struct ImatrixEntry {
   std::vector<float> counts;  // input rows seen, one per slice (1 or the number of experts)
 };
 
+using ImatrixEntries = std::map<std::string, ImatrixEntry, std::less<>>;  // by GGUF tensor name
+
 struct Imatrix {
   std::string file;  // name without directory, which is recorded
   std::string path;  // for messages; "": as `file`
@@ -32,7 +34,7 @@ struct Imatrix {
   // The router digest of the measured model, as in ModelIdentity; "" if the file does not have it,
   // like those of llama-imatrix.
   std::string router_digest;
-  std::map<std::string, ImatrixEntry, std::less<>> entries;  // by GGUF tensor name
+  ImatrixEntries entries;
 
   const std::string& shown() const { return path.empty() ? file : path; }
 };
@@ -44,6 +46,11 @@ Result<Imatrix> ReadImatrix(const std::string& path);
 // there is one. `file`, `path` and `sha256` are not used. What ReadImatrix would refuse is
 // kCorrupt, with the name of the entry, before anything is written. `replace` is AtomicFile's.
 Status WriteImatrix(const std::string& path, const Imatrix& imatrix, bool replace = true);
+
+// Adds sums and counts to those of the same tensors, in F32. kMismatch, with `where` in front, for
+// an entry of another length.
+Status AddImatrixEntries(const std::string& where, const ImatrixEntries& from,
+                         ImatrixEntries& into);
 
 // A tensor with experts that the calibration text did not reach.
 struct ImatrixCoverage {

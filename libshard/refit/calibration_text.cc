@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "libshard/base/digest.h"
+#include "libshard/base/text/quote.h"
 #include "libshard/base/text/record.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
@@ -131,6 +132,21 @@ bool SameTexts(const std::vector<CalibrationText>& recorded,
                       return a.name == b.name && a.bucket == b.bucket && a.sha256 == b.sha256 &&
                              a.tokens == b.tokens && !b.taken;
                     });
+}
+
+std::optional<DifferentParameter> FirstDifferentParameter(const TextParameters& wanted,
+                                                          const TextParameters& found) {
+  const auto valueIn = [](const TextParameters& parameters, const std::string& name) {
+    const auto place = parameters.find(name);
+    return place == parameters.end() ? std::string("none") : Shown(place->second);
+  };
+  TextParameters all = wanted;
+  all.insert(found.begin(), found.end());
+  for (const auto& [name, value] : all) {
+    DifferentParameter one{name, valueIn(wanted, name), valueIn(found, name)};
+    if (one.wanted != one.found) return one;
+  }
+  return std::nullopt;
 }
 
 }  // namespace moepack

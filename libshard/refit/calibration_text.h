@@ -52,6 +52,12 @@ Result<std::string> ReadVersionDigits(const JsonFields& fields, const char* name
 using TextParameters = std::map<std::string, std::string>;
 Result<TextParameters> ReadTextParameters(const JsonFields& fields, const char* name);
 Json TextParametersToJson(const TextParameters& parameters);
+// The first parameter that two records do not have alike, and its values for messages.
+struct DifferentParameter {
+  std::string name, wanted, found;
+};
+std::optional<DifferentParameter> FirstDifferentParameter(const TextParameters& wanted,
+                                                          const TextParameters& found);
 
 Result<std::vector<CalibrationText>> ReadCalibrationTexts(const JsonFields& fields,
                                                           const char* name);

@@ -237,22 +237,13 @@ Result<RefitRecord> ReadRecord(const SourceTree& tree) {
   return RefitFromJson(where, document);
 }
 
-Error OtherRefit(const fs::path& directory, const char* what) {
+Error OtherRefit(const fs::path& directory, const std::string& what,
+                 const std::string& expected = "those of this refit",
+                 const std::string& found = "others") {
   return Error{
       Code::kMismatch,
-      Cat(Shown(directory.string()), ": ", what, ": expected those of this refit, found others"),
+      Cat(Shown(directory.string()), ": ", what, ": expected ", expected, ", found ", found),
       "name another directory, or remove this one"};
-}
-
-Status CheckSameRefit(const fs::path& directory, const RefitRecord& a, const RefitRecord& b) {
-  // Layers of two refits never share a store: each was fitted to the output of the layers before
-  // it.
-  if (a.model != b.model) return OtherRefit(directory, "model");
-  if (a.plan != b.plan) return OtherRefit(directory, "plan");
-  if (a.steps != b.steps) return OtherRefit(directory, "steps");
-  if (a.parameters != b.parameters) return OtherRefit(directory, "parameters");
-  if (!SameTexts(b.calibration, a.calibration)) return OtherRefit(directory, "calibration texts");
-  return Ok();
 }
 
 }  // namespace
@@ -264,8 +255,25 @@ std::string RefittedFileName(uint32_t layer, uint32_t group) {
 Result<RefitStore> RefitStore::Open(const fs::path& directory) {
   RefitStore store;
   store.directory_ = directory;
-  SHARD_TRY(store.record_, ReadRecord(LocalTree(directory)));
-  return store;
+  const LocalTree tree(directory);
+  SHARD_TRY(store.record_, ReadRecord(tree));
+  if (!IsPart(store.record_)) return store;
+  SHARD_TRY(store.part_, ReadRefitPart(tree));
+  if (store.part_) return store;
+  return Error{Code::kCorrupt,
+               Cat(tree.NameOf(kRefitPartFile), ": expected the groups of a part, found no file"),
+               "run the refit again: it writes the file"};
+}
+
+Result<bool> RefitStore::IsFinished() const {
+  const LocalTree tree(directory_);
+  if (record_.outcomes.empty()) return false;
+  if (!part_) return tree.Has(kRefitImatrix);
+  for (const uint32_t group : part_->groups) {
+    SHARD_TRY(const bool there, tree.Has(RefitGroupImatrix(group)));
+    if (!there) return false;
+  }
+  return true;
 }
 
 Result<std::optional<RefittedFile>> RefitStore::Check(uint32_t layer, uint32_t group) const {
@@ -285,6 +293,23 @@ Result<std::optional<RefittedExperts>> RefitStore::Read(uint32_t layer, uint32_t
   return std::optional(std::move(refitted));
 }
 
+Status CheckSameRefit(const fs::path& directory, const RefitRecord& wanted,
+                      const RefitRecord& found) {
+  // Layers of two refits never share a store: each was fitted to the output of the layers before
+  // it.
+  if (wanted.model != found.model) return OtherRefit(directory, "model");
+  if (wanted.plan != found.plan) return OtherRefit(directory, "plan");
+  if (wanted.steps != found.steps)
+    return OtherRefit(directory, "steps", Join(wanted.steps, ","), Join(found.steps, ","));
+  const auto other = FirstDifferentParameter(wanted.parameters, found.parameters);
+  if (other)
+    return OtherRefit(directory, Cat("parameter ", Shown(other->name)), other->wanted,
+                      other->found);
+  if (!SameTexts(found.calibration, wanted.calibration))
+    return OtherRefit(directory, "calibration texts");
+  return Ok();
+}
+
 namespace {
 
 constexpr LayerStoreKind<RefitRecord> kRefitStoreKind = {
@@ -299,11 +324,34 @@ constexpr LayerStoreKind<RefitRecord> kRefitStoreKind = {
 
 }  // namespace
 
-Result<RefitStoreWriter> RefitStoreWriter::Open(const fs::path& directory, RefitRecord record) {
+namespace {
+
+// Says by name what a digest in the record would only say is different.
+Status CheckPartThere(const InsideDirectory& files, const std::optional<RefitPart>& part) {
+  SHARD_TRY(const InsideDirectory::Kind there, files.KindOf(kRefitFile));
+  if (there == InsideDirectory::Kind::kNothing) return Ok();
+  const LocalTree tree(files.path());
+  SHARD_TRY(const RefitRecord found, ReadRecord(tree));
+  if (found.outcomes.empty()) return Ok();
+  SHARD_TRY(const std::optional<RefitPart> found_part, ReadRefitPart(tree));
+  return CheckSamePart(files.path(), part, found_part);
+}
+
+}  // namespace
+
+Result<RefitStoreWriter> RefitStoreWriter::Open(const fs::path& directory, RefitRecord record,
+                                                const std::optional<RefitPart>& part) {
   SHARD_TRY(InsideDirectory opened, InsideDirectory::OpenOrMake(directory));
   RefitStoreWriter writer(std::move(opened));
+  SHARD_CHECK(CheckPartThere(writer.files_, part));
   record.outcomes.clear();
+  if (part) NamePart(*part, record);
   SHARD_TRY(writer.record_, ResumeLayerStore(kRefitStoreKind, writer.files_, std::move(record)));
+  if (part) {
+    SHARD_CHECK(writer.files_.WriteText(kRefitPartFile, RefitPartText(*part)));
+  } else {
+    SHARD_CHECK(writer.files_.RemoveFile(kRefitPartFile));
+  }
   return writer;
 }
 

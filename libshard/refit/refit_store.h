@@ -1,6 +1,6 @@
 // The refit store: a directory with experts and router rows that were refitted on calibration text,
 // and refit.json, which says how. The engine writes it layer by layer; the packer reads it.
-// docs/refit-store.md describes the files.
+// docs/refit.md describes the files.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include "libshard/base/result.h"
 #include "libshard/base/text/expert_ids.h"
 #include "libshard/plan/plan.h"
+#include "libshard/refit/refit_part.h"
 #include "libshard/refit/refit_record.h"
 
 namespace moepack {
@@ -69,6 +70,10 @@ ExpertIds RefitSlots(const Plan& plan, size_t group, uint32_t layer);
 // current overlay.
 std::string RefitPlanDigest(const Plan& plan);
 
+// kMismatch, naming what differs, unless both are of one refit; the outcomes are ignored.
+Status CheckSameRefit(const fs::path& directory, const RefitRecord& wanted,
+                      const RefitRecord& found);
+
 // Where a file of a store has its arrays.
 struct RefittedFile {
   ExpertIds expert_ids;
@@ -84,6 +89,11 @@ class RefitStore {
 
   const fs::path& directory() const { return directory_; }
   const RefitRecord& record() const { return record_; }
+  // Which groups it has; no value if all.
+  const std::optional<RefitPart>& part() const { return part_; }
+  // Whether the run that wrote it came to its end: the importance matrices are written last. A
+  // store without them can still be used if it has every layer.
+  Result<bool> IsFinished() const;
   // Checks the file accepted for this layer and group: shapes, values and digest, all against the
   // record. No value if nothing was accepted or the pair is not in the store.
   Result<std::optional<RefittedFile>> Check(uint32_t layer, uint32_t group) const;
@@ -94,6 +104,7 @@ class RefitStore {
   RefitStore() = default;
   fs::path directory_;
   RefitRecord record_;
+  std::optional<RefitPart> part_;
 };
 
 // Writes a store. It contains a layer completely or not at all. Nobody else can write it meanwhile:
@@ -104,14 +115,16 @@ class RefitStoreWriter {
   // Creates the directory, or resumes a store whose record equals `record` apart from its layers,
   // which are empty in `record`. kMismatch for a store that has layers of another refit,
   // kInvalidArgument for a directory with anything else in it, kIo while another process writes it.
-  static Result<RefitStoreWriter> Open(const fs::path& directory, RefitRecord record);
+  // With `part` it has some of the groups; kMismatch for a store with layers of another part.
+  static Result<RefitStoreWriter> Open(const fs::path& directory, RefitRecord record,
+                                       const std::optional<RefitPart>& part = {});
 
   // Includes the outcomes of the layers that are already there.
   const RefitRecord& record() const { return record_; }
   bool Has(uint32_t layer) const;
-  // Adds a layer: one outcome per group, in the order of groups, and the experts of those that were
-  // accepted (their fields in RefitOutcome are set here). kMismatch if the record is no longer what
-  // was written last. REQUIRES: layers ascend.
+  // Adds a layer: one outcome per group that the store has, in the order of groups, and the experts
+  // of those that were accepted (their fields in RefitOutcome are set here). kMismatch if the
+  // record is no longer what was written last. REQUIRES: layers ascend.
   Status Add(std::vector<RefitOutcome> outcomes, const std::vector<RefittedExperts>& accepted);
 
  private:

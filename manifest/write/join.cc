@@ -39,7 +39,7 @@ Result<JoinReport> JoinDistributions(const std::vector<std::string>& inputs, con
                                      const JoinOptions& options) {
   SHARD_CHECK(CheckOutsideInputs(inputs, {}, out));
   SHARD_TRY(JoinedParts parts, JoinParts(inputs));
-  if (inputs.size() < 2) {
+  if (inputs.size() < 2 && !options.alone) {
     return Error{Code::kInvalidArgument,
                  Cat("distributions to join: expected two or more, found ", inputs.size())};
   }

@@ -19,6 +19,7 @@ struct JoinOptions {
   PackOptions pack;      // its jobs and progress
   bool force = false;    // replace an existing output
   bool dry_run = false;  // only say what would be written
+  bool alone = false;    // one distribution is enough
 };
 
 struct JoinReport {

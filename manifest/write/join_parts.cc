@@ -8,6 +8,7 @@
 
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/text/text.h"
+#include "libshard/refit/refit_store.h"
 #include "manifest/document/first_difference.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/parts.h"
@@ -19,6 +20,8 @@ namespace {
 
 constexpr const char* kMergedFieldsOfSources[] = {
     "sha256", "url", "commit", "validator", "published_sha256", "verified"};
+
+bool IsPartOfRefit(const Manifest& manifest) { return manifest.refit && IsPart(*manifest.refit); }
 
 // Everything that must be the same in all inputs, and that this version knows, in the order in
 // which differences are reported: the cause before the digests that depend on it.
@@ -36,6 +39,7 @@ Json Agreement(const Manifest& manifest) {
   out["tool"] = TailToJson(manifest)["tool"];
   out["tool"].erase("command");  // MergeCommands
   out["tool"].erase("created");
+  if (IsPartOfRefit(manifest)) out["versions"]["refit"] = "of a part";  // PartsJoiner::AddRefit
   return out;
 }
 
@@ -82,12 +86,14 @@ class PartsJoiner {
     } else {
       SHARD_CHECK(CheckAgrees(added));
     }
+    SHARD_CHECK(AddRefit(added));
     inputs_.push_back({added.from, added.tree});
     SHARD_CHECK(AddBundles(added));
     return AddAssets(added);
   }
 
-  JoinedParts Finish() && {
+  Result<JoinedParts> Finish() && {
+    SHARD_CHECK(FinishRefit());
     ReplaceParts(std::move(bundles_), manifest_.bundles);
     SetComplete(!source_lacks_assets_, manifest_);
     if (!unknown_bundles_.empty()) unknown_["bundles"] = std::move(unknown_bundles_);
@@ -117,6 +123,40 @@ class PartsJoiner {
     unknown_ = UnknownAgreement(added.manifest);
     static_cast<ManifestHead&>(manifest_) = added.manifest;
     manifest_.assets.clear();
+  }
+
+  // What parts of a refit say of their groups makes what a whole one says of all.
+  Status AddRefit(const Added& added) {
+    if (!IsPartOfRefit(added.manifest)) return Ok();
+    RefitRecord part = *added.manifest.refit;
+    ForgetPart(part);
+    if (!refit_) {
+      refit_ = std::move(part);
+      return Ok();
+    }
+    const Status same = CheckSameRefit(added.from, *refit_, part);
+    if (!same) {
+      Error error = same.error();
+      error.hint = AsInFirst();
+      return error;
+    }
+    return MergeOutcomes(added.where(), part, *refit_);
+  }
+
+  Status FinishRefit() {
+    if (!refit_) return Ok();
+    for (const RefitOutcome& outcome : refit_->outcomes) {
+      for (uint32_t group = 0; group < manifest_.plan.groups.size(); ++group) {
+        if (refit_->Find(outcome.layer, group) != nullptr) continue;
+        return Error{Code::kNotFound,
+                     Cat(inputs_[0].from, ": refit: expected all groups in the parts together, ",
+                         "found none of group ", group, " in layer ", outcome.layer),
+                     "refit that group, too, and join all parts"};
+      }
+    }
+    manifest_.versions.refit = RefitVersion(*refit_);
+    manifest_.refit = std::make_shared<const RefitRecord>(*std::move(refit_));
+    return Ok();
   }
 
   std::string AsInFirst() const {
@@ -241,6 +281,7 @@ class PartsJoiner {
   std::map<PartKey, Files> parts_;
   std::map<std::string, size_t> from_;  // file -> input
   Json agreement_, unknown_;            // of the first input
+  std::optional<RefitRecord> refit_;    // of parts of a refit: all that they say
   Json unknown_bundles_ = Json::array(), unknown_assets_ = Json::array();
   bool source_lacks_assets_ = false;
 };

@@ -298,7 +298,7 @@ class CalibrateRun final : public Calibrator {
       Advance(batch.tokens);
     }
     const ExpertLayer experts{model_, watch(), input_.types, options_, *source_,
-                              own_,   full_,   held_out_,    layer};
+                              own_,   full_,   held_out_,    layer,    input_.exchange};
     SHARD_CHECK(EncodeExperts(experts, known, encoded.outcome, encoded.tensors));
     after_experts_ = true;
     SHARD_CHECK(EncodePending(encoded));

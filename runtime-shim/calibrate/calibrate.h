@@ -18,6 +18,7 @@
 #include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "libshard/calibrate/calibrated_store.h"
+#include "runtime-shim/calibrate/expert_exchange.h"
 #include "runtime-shim/calibrate/product_watch.h"
 #include "runtime-shim/refit/calibration.h"
 #include "runtime-shim/session/session.h"
@@ -53,6 +54,8 @@ struct CalibrateInput {
   TensorTypes types;
   std::span<const TokenSession> sessions;
   std::optional<uint32_t> bos;
+  // Gets the experts that other machines encode; null: all are encoded here.
+  ExpertExchange* exchange = nullptr;
 };
 
 // A layer, or the output's matrix: what became of it, without what its store sets, and its encoded

@@ -77,7 +77,7 @@ MatrixEncoder::MatrixEncoder(MomentPair moments, std::span<const quant::Format* 
 }
 
 std::vector<std::byte> MatrixEncoder::Encode(const FeedbackMatrix& matrix,
-                                             CalibratedOutcome& outcome) const {
+                                             CalibratedFigures& outcome) const {
   ++outcome.matrices;
   const auto found = factors_.find(ColumnsTogether(*matrix.format));
   if (found == factors_.end() || !found->second.fit || !found->second.whole) {

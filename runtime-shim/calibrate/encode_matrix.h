@@ -19,7 +19,7 @@ class MatrixEncoder {
                 const Shrinking& shrinking, const CalibrateOptions& options);
 
   // The blocks of a matrix [rows, n]; counts it.
-  std::vector<std::byte> Encode(const FeedbackMatrix& matrix, CalibratedOutcome& outcome) const;
+  std::vector<std::byte> Encode(const FeedbackMatrix& matrix, CalibratedFigures& outcome) const;
 
  private:
   // Of the text that is learned from, and of all of it.

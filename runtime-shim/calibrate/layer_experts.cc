@@ -1,6 +1,7 @@
 #include "runtime-shim/calibrate/layer_experts.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "libshard/base/parallel.h"
@@ -42,11 +43,14 @@ class ExpertsRun {
     SHARD_TRY(own_tokens_, Route(layer_.own, /*encoded=*/true));
     SHARD_TRY(full_tokens_, Route(layer_.full, /*encoded=*/false));
     if (!known_) SHARD_CHECK(MeasureLayer());
+    if (!known_ && layer_.exchange != nullptr) SHARD_CHECK(EncodeWithOthers());
     SHARD_CHECK(ClearSums(*layer_.own.sums));
     SHARD_CHECK(ClearSums(*layer_.full.sums));
     for (uint32_t id = 0; id < own_tokens_.size(); ++id) {
       SHARD_CHECK(CheckInterrupt());
+      figures_ = {};
       SHARD_CHECK(RunExpert(id));
+      outcome_.Add(figures_);
     }
     return Ok();
   }
@@ -67,6 +71,74 @@ class ExpertsRun {
         return Error{Code::kMismatch, Cat("calibrated tensor ", Quoted(tensor.name), ": expected ",
                                           bytes, " bytes, found ", whole.size())};
       whole.resize(bytes);
+    }
+    return Ok();
+  }
+
+  // ---- Experts that machines share
+
+  // Encodes those of this task, and gets the others: from then on all are known.
+  Status EncodeWithOthers() {
+    SHARD_TRY(std::optional<EncodedExperts> own, layer_.exchange->Own(layer_.layer));
+    if (!own) {
+      SHARD_TRY(own, EncodeOwn());
+    }
+    SHARD_TRY(const std::vector<EncodedExperts> all, layer_.exchange->Exchange(*std::move(own)));
+    std::map<uint32_t, CalibratedFigures> figures;
+    for (const EncodedExperts& some : all) {
+      SHARD_CHECK(PutSlabs(some));
+      for (const CalibratedExpert& expert : some.outcome.experts)
+        figures.emplace(expert.id, expert.figures);
+    }
+    if (figures.size() != own_tokens_.size())
+      return Error{Code::kMismatch,
+                   Cat("calibrated layer ", layer_.layer, ": expected ", own_tokens_.size(),
+                       " experts of all tasks, found ", figures.size())};
+    for (const auto& [id, one] : figures) outcome_.Add(one);
+    known_ = true;
+    return Ok();
+  }
+
+  Result<EncodedExperts> EncodeOwn() {
+    std::vector<size_t> tokens;
+    for (const ExpertTokens& expert : own_tokens_) tokens.push_back(expert.tokens.size());
+    EncodedExperts own;
+    own.outcome.layer = layer_.layer;
+    only_encodes_ = true;
+    for (const uint32_t id :
+         ExpertsOfTask(tokens, layer_.own.inputs->width(), layer_.exchange->task())) {
+      SHARD_CHECK(CheckInterrupt());
+      figures_ = {};
+      SHARD_CHECK(RunExpert(id));
+      own.outcome.experts.push_back({id, figures_});
+      for (const ExpertTensor& expert : experts_) {
+        const std::span<const std::byte> slab = SlabOf(expert, id);
+        std::vector<std::byte>& slabs = own.slabs[expert.tensor->name];
+        slabs.insert(slabs.end(), slab.begin(), slab.end());
+      }
+    }
+    only_encodes_ = false;
+    return own;
+  }
+
+  Status PutSlabs(const EncodedExperts& some) {
+    const size_t count = some.outcome.experts.size();
+    for (const ExpertTensor& expert : experts_) {
+      const auto found = some.slabs.find(expert.tensor->name);
+      const size_t bytes = expert.rows * *expert.type->BytesFor(expert.columns);
+      const size_t there = found == some.slabs.end() ? 0 : found->second.size();
+      if (there != count * bytes)
+        return Error{Code::kMismatch,
+                     Cat("calibrated tensor ", Quoted(expert.tensor->name), " of a task: expected ",
+                         count * bytes, " bytes, found ", there)};
+      for (size_t i = 0; i < count; ++i) {
+        const uint32_t id = some.outcome.experts[i].id;
+        if (id >= own_tokens_.size())
+          return Error{Code::kMismatch, Cat("calibrated experts of a task: expected ids below ",
+                                            own_tokens_.size(), ", found ", id)};
+        const auto slab = std::span(found->second).subspan(i * bytes, bytes);
+        std::copy(slab.begin(), slab.end(), SlabOf(expert, id).begin());
+      }
     }
     return Ok();
   }
@@ -247,6 +319,7 @@ class ExpertsRun {
                                   {layer_.options.shrink, nullptr}, layer_.options);
       EncodeMatrices(id, /*down=*/true, encoder);
     }
+    if (only_encodes_) return Ok();
     Replace(id, /*down=*/true, encoded);
     SHARD_CHECK(AddOutputs(source, full, of_full, *layer_.full.sums));
     return AddOutputs(encoded, own, of_own, *layer_.own.sums);
@@ -286,7 +359,7 @@ class ExpertsRun {
       if (expert.down != down) continue;
       const std::vector<float> weights = DecodedRows(*expert.tensor, id * expert.rows, expert.rows);
       const std::vector<std::byte> made =
-          encoder.Encode({weights, expert.columns, expert.type}, outcome_);
+          encoder.Encode({weights, expert.columns, expert.type}, figures_);
       std::copy(made.begin(), made.end(), SlabOf(expert, id).begin());
     }
   }
@@ -339,7 +412,9 @@ class ExpertsRun {
   const ExpertLayer& layer_;
   const ModelSpec& spec_;
   bool known_;
+  bool only_encodes_ = false;  // and adds nothing to the sums
   CalibratedOutcome& outcome_;
+  CalibratedFigures figures_;  // of the current expert
   EncodedTensors& tensors_;
   Products products_;
   ExpertForm form_;

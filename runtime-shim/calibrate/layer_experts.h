@@ -32,6 +32,7 @@ struct ExpertLayer {
   ExpertStream& full;                 // of the model itself
   const std::vector<bool>& held_out;  // by token
   uint32_t layer = 0;
+  ExpertExchange* exchange = nullptr;  // null: all experts are encoded here
 };
 
 // Encodes the experts into `tensors`, or takes them from there if they are `known`, and sets the

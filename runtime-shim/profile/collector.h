@@ -30,6 +30,10 @@ class StatisticsCollector : public RoutingObserver {
   // From now on `moments` counts while tokens are read, but not while they are generated. Borrowed.
   void MomentsTo(SecondMoments& moments) { moments_ = &moments; }
 
+  // The windows of earlier sessions, which another collector counts, had so many tokens. Before
+  // the first session.
+  void StartAt(uint64_t tokens) { total_ = tokens; }
+
   // Slot 0 is selected at first.
   void Select(size_t slot);
   // Borrows the collector.

@@ -37,7 +37,7 @@ Error NotFinite(const std::string& name, size_t matrix, bool experts, double sum
           Cat("layer ", place ? place->block : 0, ": inputs of ", Quoted(name),
               experts ? Cat(", expert ", matrix) : std::string(),
               ": expected a sum of squares that F32 holds, found ", sum),
-          "the weights of this layer or of one before may be damaged"};
+          "the weights of this layer or of one before may be corrupt"};
 }
 
 }  // namespace
@@ -77,7 +77,8 @@ bool SecondMoments::Wants(const Matrix& weights) const {
 void SecondMoments::Multiplied(const Matrix& weights, std::span<const float> inputs) {
   const Place* place = Find(weights);
   const size_t width = weights.columns;
-  Moments& moments = moments_[place->name];
+  if (moments_.size() <= stream_) moments_.resize(stream_ + 1);
+  Moments& moments = moments_[stream_][place->name];
   if (moments.sums.empty()) {
     moments.sums.resize(place->matrices * width);
     moments.counts.resize(place->ids == nullptr ? 1 : place->matrices);
@@ -92,11 +93,10 @@ void SecondMoments::Multiplied(const Matrix& weights, std::span<const float> inp
     moments.counts[place->ids == nullptr ? 0 : matrix] += rows;
 }
 
-Result<std::map<std::string, ImatrixEntry, std::less<>>> SecondMoments::Entries() const {
-  if (moments_.empty())
-    return Error{Code::kInvalidArgument, "importance matrix: expected products, found none"};
-  std::map<std::string, ImatrixEntry, std::less<>> entries;
-  for (const auto& [name, moments] : moments_) {
+Result<ImatrixEntries> SecondMoments::EntriesOf(size_t stream) const {
+  ImatrixEntries entries;
+  if (stream >= moments_.size()) return entries;
+  for (const auto& [name, moments] : moments_[stream]) {
     ImatrixEntry& entry = entries[name];
     const size_t matrices = moments.counts.size(), width = moments.sums.size() / matrices;
     for (size_t i = 0; i < moments.sums.size(); ++i) {
@@ -107,6 +107,16 @@ Result<std::map<std::string, ImatrixEntry, std::less<>>> SecondMoments::Entries(
     for (const uint64_t count : moments.counts) entry.counts.push_back(static_cast<float>(count));
   }
   return entries;
+}
+
+Result<ImatrixEntries> SecondMoments::Entries() const {
+  ImatrixEntries entries;
+  for (size_t stream = 0; stream < moments_.size(); ++stream) {
+    SHARD_TRY(const ImatrixEntries own, EntriesOf(stream));
+    SHARD_CHECK(AddImatrixEntries("importance matrix", own, entries));
+  }
+  if (!entries.empty()) return entries;
+  return Error{Code::kInvalidArgument, "importance matrix: expected products, found none"};
 }
 
 }  // namespace moepack::runtime

@@ -29,14 +29,22 @@ class SecondMoments final : public ProductObserver {
   void SetWeights(const Weights& weights);
   // From now on products are counted, or not.
   void Count(bool counting) { counting_ = counting; }
+  // From now on products are counted as those of this stream, which is 0 at first.
+  void CountStream(size_t stream) {
+    stream_ = stream;
+    counting_ = true;
+  }
 
   bool Wants(const Matrix& weights) const override;
   void Multiplied(const Matrix& weights, std::span<const float> inputs) override;
 
-  // The entries of an importance matrix, by tensor. Experts that no token chose have zeros.
-  // kCorrupt, with layer, tensor and expert, for a sum that is not a finite F32; kInvalidArgument
-  // if nothing was multiplied.
-  Result<std::map<std::string, ImatrixEntry, std::less<>>> Entries() const;
+  // The entries of an importance matrix, by tensor. Experts that no token chose have zeros. Those
+  // of several streams are added up in F32 in their order (AddImatrixEntries), so that streams that
+  // ran on different machines have the same sums. kCorrupt, with layer, tensor and expert, for a
+  // sum that is not a finite F32; kInvalidArgument if nothing was multiplied.
+  Result<ImatrixEntries> Entries() const;
+  // Those of one stream; empty if it had no products.
+  Result<ImatrixEntries> EntriesOf(size_t stream) const;
 
  private:
   struct Moments {
@@ -55,8 +63,9 @@ class SecondMoments final : public ProductObserver {
   const Place* Find(const Matrix& weights) const;
 
   bool counting_ = true;
+  size_t stream_ = 0;
   std::map<const std::byte*, Place> places_;
-  std::map<std::string, Moments, std::less<>> moments_;
+  std::vector<std::map<std::string, Moments, std::less<>>> moments_;  // by stream
 };
 
 }  // namespace moepack::runtime

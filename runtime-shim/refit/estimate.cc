@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "libshard/base/text/text.h"
@@ -158,12 +159,15 @@ uint64_t TuneBytes(const LayerShape& shape, uint64_t router_width, uint64_t memo
   return std::max(tuning, shape.searches_bias ? RouterBytes(shape, router_width, memory) : 0);
 }
 
-// Groups that are refitted; the others are like one of them.
-std::vector<size_t> DistinctNodes(const Plan& plan) {
+// Of `groups`, or of all, those that are refitted; the others are like one of them.
+std::vector<size_t> DistinctNodes(const Plan& plan, const std::vector<uint32_t>* groups) {
   const std::vector<uint32_t> twins = FirstTwins(plan, {});
+  std::set<uint32_t> seen;
   std::vector<size_t> nodes;
-  for (size_t group = 0; group < twins.size(); ++group) {
-    if (twins[group] == group) nodes.push_back(group);
+  for (uint32_t group = 0; group < twins.size(); ++group) {
+    const bool wanted =
+        groups == nullptr || std::find(groups->begin(), groups->end(), group) != groups->end();
+    if (wanted && seen.insert(twins[group]).second) nodes.push_back(group);
   }
   return nodes;
 }
@@ -207,13 +211,13 @@ uint64_t WeightBytes(const DeviceModel& model, const Plan& plan) {
 }  // namespace
 
 RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOptions& options,
-                            uint64_t tokens) {
+                            uint64_t tokens, const std::vector<uint32_t>* groups) {
   const auto& device = static_cast<const DeviceModel&>(model);
   const ModelSpec& spec = device.spec();
   const uint64_t hidden = spec.expert_width(), width = device.widest_expert();
   const uint64_t stream = spec.width, router = SetsExpertsApart(spec) ? stream : 0;
   RefitEstimate estimate;
-  const std::vector<size_t> nodes = DistinctNodes(plan);
+  const std::vector<size_t> nodes = DistinctNodes(plan, groups);
   estimate.weight_bytes = WeightBytes(device, plan);
   // Inputs, targets, outputs and the inputs of the router; the whole model's stream, and one for
   // each node.

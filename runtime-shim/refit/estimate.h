@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "libshard/plan/plan.h"
 #include "runtime-shim/refit/refit_options.h"
@@ -25,8 +26,9 @@ struct RefitEstimate {
 // The estimate in the method's README: tokens per expert for each of its neurons.
 inline constexpr uint64_t kTokensPerNeuron = 30;
 
-// For this many tokens of text. REQUIRES: the plan is for the model.
+// For this many tokens of text, and for some of the groups; null: for all. REQUIRES: the plan is
+// for the model.
 RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOptions& options,
-                            uint64_t tokens);
+                            uint64_t tokens, const std::vector<uint32_t>* groups = nullptr);
 
 }  // namespace moepack::runtime

@@ -12,8 +12,6 @@
 
 namespace moepack::runtime {
 
-using ImatrixEntries = std::map<std::string, ImatrixEntry, std::less<>>;
-
 class RefitImportance {
  public:
   // Adds the tokens of a node to the experts that they chose, each with the weight of its error.
@@ -23,9 +21,8 @@ class RefitImportance {
   // experts.
   Status Add(Products& products, std::span<const ExpertSet> sets, const NodeLayer& node, bool own);
 
-  // The entries of all layers so far, and those of the trunk.
+  // The entries of all layers so far.
   const ImatrixEntries& entries() const { return entries_; }
-  void AddTrunk(ImatrixEntries trunk) { entries_.merge(trunk); }
 
  private:
   ImatrixEntries entries_;

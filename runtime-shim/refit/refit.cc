@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -106,38 +107,40 @@ class RefitRun {
     SHARD_CHECK(source_->Enter(layer));
     SHARD_CHECK(streams_->Open(layer));
     SHARD_CHECK(streams_->RunWhole(source_->table()));
-    std::vector<LayerOutcome> outcomes;
-    for (uint32_t group = 0; group < input_.plan.groups.size(); ++group) {
+    std::map<uint32_t, LayerOutcome> outcomes;
+    for (const uint32_t group : groups_) {
       if (!HasExperts(layer)) {
         if (IsFirst(group)) SHARD_CHECK(RunDense(group));
         continue;
       }
       if (IsFirst(group)) {
-        SHARD_TRY(LayerOutcome outcome, RunNodeLayer(layer, group, stored, done));
-        outcomes.push_back(std::move(outcome));
+        SHARD_TRY(outcomes[group], RunNodeLayer(layer, group, stored, done));
       } else {
-        outcomes.push_back(outcomes[twins_[group]]);
-        CopyTwin(group, outcomes.back().outcome, done);
+        outcomes[group] = outcomes[twins_[group]];
+        CopyTwin(group, outcomes[group].outcome, done);
       }
-      if (events_.refitted) events_.refitted(outcomes.back(), stored != nullptr);
-      done.outcomes.push_back(outcomes.back().outcome);
+      if (events_.refitted) events_.refitted(outcomes[group], stored != nullptr);
+      done.outcomes.push_back(outcomes[group].outcome);
     }
     return done;
   }
 
-  // For the layers that were run.
-  Result<Imatrix> Importances(const RefitRecord& record) {
-    Imatrix imatrix;
-    if (input_.moments != nullptr) {
-      SHARD_TRY(ImatrixEntries trunk, input_.moments->Entries());
-      importance_.AddTrunk(std::move(trunk));
+  // For the layers that were run: of all groups, or of each group of a part.
+  Status WriteImportances(const RefitRecord& record, const std::filesystem::path& directory) {
+    if (!input_.groups) {
+      SHARD_TRY(ImatrixEntries trunk, TrunkEntries({}));
+      return WriteMatrix(record, directory / kRefitImatrix, importances_[0], std::move(trunk));
     }
-    imatrix.entries = importance_.entries();
-    for (const CalibrationText& text : record.calibration) imatrix.datasets.push_back(text.name);
-    imatrix.chunks = static_cast<uint32_t>(text_.windows.size());
-    imatrix.chunk_tokens = options_.context;
-    SHARD_TRY(imatrix.router_digest, RouterDigestOf(model_.weights()));
-    return imatrix;
+    for (const uint32_t group : groups_) {
+      ImatrixEntries trunk;
+      // The matrices of the trunk count once for groups that are refitted together.
+      if (first_twins_[group] == group) {
+        SHARD_TRY(trunk, TrunkEntries(streams_of_.at(group)));
+      }
+      SHARD_CHECK(WriteMatrix(record, directory / RefitGroupImatrix(group), importances_[group],
+                              std::move(trunk)));
+    }
+    return Ok();
   }
 
  private:
@@ -149,33 +152,59 @@ class RefitRun {
         products_(model_.executor(), options.jobs) {}
 
   void NumberStreams() {
-    twins_ = FirstTwins(input_.plan, text_);
-    for (uint32_t group = 0; group < twins_.size(); ++group)
-      streams_of_.push_back(IsFirst(group) ? nodes_++ : streams_of_[twins_[group]]);
+    first_twins_ = FirstTwins(input_.plan, text_);
+    for (uint32_t group = 0; group < first_twins_.size() && !input_.groups; ++group)
+      groups_.push_back(group);
+    if (input_.groups) groups_ = *input_.groups;
+    std::map<uint32_t, uint32_t> refitted;  // of each set of twins, the one with a stream
+    for (const uint32_t group : groups_) {
+      twins_[group] = refitted.try_emplace(first_twins_[group], group).first->second;
+      streams_of_[group] = IsFirst(group) ? nodes_++ : streams_of_.at(twins_[group]);
+    }
   }
-  bool IsFirst(uint32_t group) const { return twins_[group] == group; }
+  bool IsFirst(uint32_t group) const { return twins_.at(group) == group; }
+
+  // Of one stream, or of all.
+  Result<ImatrixEntries> TrunkEntries(std::optional<size_t> stream) const {
+    if (input_.moments == nullptr) return ImatrixEntries();
+    return stream ? input_.moments->EntriesOf(*stream) : input_.moments->Entries();
+  }
+
+  Status WriteMatrix(const RefitRecord& record, const std::filesystem::path& path,
+                     const RefitImportance& importance, ImatrixEntries trunk) const {
+    Imatrix imatrix;
+    imatrix.entries = importance.entries();
+    imatrix.entries.merge(trunk);
+    for (const CalibrationText& text : record.calibration) imatrix.datasets.push_back(text.name);
+    imatrix.chunks = static_cast<uint32_t>(text_.windows.size());
+    imatrix.chunk_tokens = options_.context;
+    SHARD_TRY(imatrix.router_digest, RouterDigestOf(model_.weights()));
+    return WriteImatrix(path.string(), imatrix);
+  }
 
   Result<LayerOutcome> RunNodeLayer(uint32_t layer, uint32_t group, const RefitStore* stored,
                                     RefittedLayer& done) {
-    const size_t stream = streams_of_[group];
-    SHARD_CHECK(Observed([&] { return streams_->RunToExperts(stream); }));
+    const size_t stream = streams_of_.at(group);
+    SHARD_CHECK(Observed(stream, [&] { return streams_->RunToExperts(stream); }));
     SHARD_TRY(NodeLayer node, MakeNode(layer, group));
     SHARD_TRY(LayerOutcome outcome, stored ? Replay(*stored, node) : Refit(node));
     if (outcome.outcome.accepted) done.accepted.push_back(Changed(node));
     // Every twin has rows of its own in the matrix, since each is quantized as a bundle of its own.
-    for (uint32_t twin = group; twin < twins_.size(); ++twin) {
+    for (const auto& [twin, first] : twins_) {
+      if (first != group) continue;
       node.experts.group = twin;
-      if (twins_[twin] == group)
-        SHARD_CHECK(importance_.Add(products_, source_->sets(), node, outcome.outcome.accepted));
+      RefitImportance& importance = importances_[input_.groups ? twin : 0];
+      SHARD_CHECK(importance.Add(products_, source_->sets(), node, outcome.outcome.accepted));
     }
     // The node's stream goes on with the refitted experts, so later layers correct what is still
     // wrong.
-    SHARD_CHECK(Observed([&] { return streams_->AddOutputs(stream); }));
+    SHARD_CHECK(Observed(stream, [&] { return streams_->AddOutputs(stream); }));
     return outcome;
   }
 
   Status RunDense(uint32_t group) {
-    return Observed([&] { return streams_->RunDense(streams_of_[group]); });
+    const size_t stream = streams_of_.at(group);
+    return Observed(stream, [&] { return streams_->RunDense(stream); });
   }
 
   // Gives a group what its twin got.
@@ -183,7 +212,7 @@ class RefitRun {
     outcome.group = group;
     const auto twin =
         std::find_if(done.accepted.begin(), done.accepted.end(),
-                     [&](const RefittedExperts& one) { return one.group == twins_[group]; });
+                     [&](const RefittedExperts& one) { return one.group == twins_.at(group); });
     if (twin == done.accepted.end()) return;
     RefittedExperts copy = *twin;
     copy.group = group;
@@ -191,8 +220,8 @@ class RefitRun {
   }
 
   // Runs a node's stream with its products counted for the importance matrix.
-  Status Observed(const std::function<Status()>& run) {
-    if (input_.moments != nullptr) input_.moments->Count(true);
+  Status Observed(size_t stream, const std::function<Status()>& run) {
+    if (input_.moments != nullptr) input_.moments->CountStream(stream);
     const Status done = run();
     if (input_.moments != nullptr) input_.moments->Count(false);
     return done;
@@ -287,11 +316,13 @@ class RefitRun {
   Calibration text_;
   RowRoom room_;
   std::optional<SourceLayers> source_;
-  std::vector<uint32_t> twins_;     // by group, as in FirstTwins
-  std::vector<size_t> streams_of_;  // the number of each group's stream
-  size_t nodes_ = 0;                // number of streams
+  std::vector<uint32_t> groups_;           // that are refitted
+  std::vector<uint32_t> first_twins_;      // FirstTwins
+  std::map<uint32_t, uint32_t> twins_;     // of each refitted group: the first of those
+  std::map<uint32_t, size_t> streams_of_;  // the number of each refitted group's stream
+  size_t nodes_ = 0;                       // number of streams
   std::optional<Streams> streams_;
-  RefitImportance importance_;
+  std::map<uint32_t, RefitImportance> importances_;  // one, or one for each group of a part
   uint64_t done_ = 0, all_ = 0;
 };
 
@@ -329,8 +360,7 @@ Status RefitModel(const RefitInput& input, const RefitOptions& options, const Re
     if (there || !run->HasExperts(layer)) continue;
     SHARD_CHECK(store.Add(std::move(done.outcomes), done.accepted));
   }
-  SHARD_TRY(const Imatrix imatrix, run->Importances(store.record()));
-  return WriteImatrix((directory / kRefitImatrix).string(), imatrix);
+  return run->WriteImportances(store.record(), directory);
 }
 
 Result<RefittedLayer> RedoLayer(const RefitInput& input, const RefitOptions& options,

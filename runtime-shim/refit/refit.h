@@ -37,6 +37,9 @@ struct RefitInput {
   // experts.
   SecondMoments* moments = nullptr;
   SessionWeights weights = {};
+  // A part of a refit: only these groups, ascending, each with an importance matrix of its own
+  // (RefitGroupImatrix). No value: all of them, with one.
+  std::optional<std::vector<uint32_t>> groups = {};
 };
 
 // Called as a refit progresses. Both may be empty.
@@ -51,10 +54,10 @@ struct RefitEvents {
 // is none, and models with chunk experts. Nothing is computed.
 Result<Calibration> CheckRefit(const RefitInput& input, const RefitOptions& options);
 
-// Refits all groups of the plan and adds every layer to the store, which is in `directory`; layers
+// Refits the groups of the plan and adds every layer to the store, which is in `directory`; layers
 // that it already has are not refitted again. At the end an importance matrix of the refitted nodes
-// is written there, too (kRefitImatrix). Values do not depend on the number of threads, and an
-// interrupted and resumed run gives the same ones. Errors:
+// is written there, too (kRefitImatrix). Values do not depend on the number of threads or on which
+// other groups are refitted, and an interrupted and resumed run gives the same ones. Errors:
 //   kInvalidArgument  experts that are not loaded, too little text, a singular matrix
 //   kCorrupt          activations that are not finite, with the layer
 //   kIo               no room for activations on disk

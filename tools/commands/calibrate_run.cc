@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "libshard/base/files/descriptor.h"
 #include "libshard/base/text/text.h"
 #include "libshard/calibrate/calibrated_store.h"
 #include "libshard/recipe/recipe_types.h"
@@ -15,6 +16,7 @@
 #include "runtime-shim/model/bos_token.h"
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
+#include "tools/commands/calibrate_share.h"
 #include "tools/commands/held_out.h"
 #include "tools/options/refit_arguments.h"
 #include "tools/options/runtime_options.h"
@@ -72,18 +74,96 @@ Status CheckFinite(const CalibrateRun& run, const CalibratedOutcome& outcome) {
                    std::isfinite(outcome.error) ? outcome.error_plain : outcome.error)};
 }
 
+// Where encoded layers go, and where those of an earlier run come from: the store. Of several tasks
+// only the first one writes it; the others read what it has.
+class LayersOfRun {
+ public:
+  static Result<LayersOfRun> Open(const CalibrateRun& run, CalibratedRecord record) {
+    LayersOfRun layers(run, record);
+    if (run.task && run.task->index > 0) return layers;
+    SHARD_TRY(CalibratedStoreWriter writer,
+              CalibratedStoreWriter::Open(run.store, std::move(record)));
+    layers.record_ = writer.record();
+    layers.writer_.emplace(std::move(writer));
+    return layers;
+  }
+
+  const CalibratedRecord& record() const { return record_; }
+  bool writes() const { return writer_.has_value(); }
+
+  Result<bool> Has(uint32_t layer) {
+    if (!writes() && layer >= record_.layers.size()) SHARD_CHECK(Look());
+    return layer < record_.layers.size();
+  }
+
+  Result<EncodedTensors> Read(uint32_t layer) const {
+    if (writes()) return writer_->Read(layer);
+    SHARD_TRY(const CalibratedStore store, CalibratedStore::Open(run_.store));
+    return store.Read(layer);
+  }
+
+  Status Add(const runtime::EncodedLayer& encoded, const runtime::TensorTypes& types) {
+    if (!writes()) return Ok();
+    SHARD_CHECK(writer_->Add(encoded.outcome, encoded.tensors, types));
+    record_ = writer_->record();
+    return Ok();
+  }
+
+ private:
+  LayersOfRun(const CalibrateRun& run, CalibratedRecord record)
+      : run_(run), record_(std::move(record)) {}
+
+  // What the first task has written since.
+  Status Look() {
+    SHARD_TRY(const bool there, IsThere(fs::path(run_.store) / kCalibratedFile));
+    if (!there) return Ok();
+    SHARD_TRY(const CalibratedStore store, CalibratedStore::Open(run_.store));
+    if (store.record().layers.empty()) return Ok();  // the first task may replace it
+    SHARD_CHECK(CheckSameCalibration(run_.store, record_, store.record()));
+    record_ = store.record();
+    return Ok();
+  }
+
+  const CalibrateRun& run_;
+  CalibratedRecord record_;
+  std::optional<CalibratedStoreWriter> writer_;
+};
+
+// Says from time to time what a task waits for.
+Waiting SayWaiting(Progress& progress) {
+  return [&progress, said = 0.0](const std::string& what, double seconds) mutable {
+    constexpr double kEvery = 30;
+    if (seconds < said) said = 0;  // another wait
+    if (seconds < said + kEvery) return Ok();
+    said = seconds;
+    progress.Clear();
+    PrintNotes({Cat("waiting for ", what, " since ", FormatElapsed(seconds),
+                    ": all tasks have to run at the same time")});
+    return Ok();
+  };
+}
+
 class Encoding {
  public:
   Encoding(const CalibrateRun& run, const runtime::TensorTypes& types,
-           runtime::Calibrator& calibrator, CalibratedStoreWriter& store, Progress& progress)
-      : run_(run), types_(types), calibrator_(calibrator), store_(store), progress_(progress) {}
+           runtime::Calibrator& calibrator, LayersOfRun& layers, Progress& progress)
+      : run_(run), types_(types), calibrator_(calibrator), layers_(layers), progress_(progress) {}
 
   Status Run() {
     for (uint32_t layer = 0; layer <= calibrator_.layers(); ++layer) {
-      SHARD_CHECK(store_.Has(layer) ? Replay(layer) : Encode(layer));
-      const CalibratedRecord& record = store_.record();
+      SHARD_TRY(const bool there, layers_.Has(layer));
+      // The output's matrix is not divided.
+      const bool waits = !there && layer == calibrator_.layers() && !layers_.writes();
+      if (waits) SHARD_CHECK(WaitForOutput(layer));
+      CalibratedOutcome outcome;
+      if (there || waits) {
+        SHARD_CHECK(Replay(layer));
+        outcome = layers_.record().layers[layer];
+      } else {
+        SHARD_TRY(outcome, Encode(layer));
+      }
       progress_.Clear();
-      PrintMessage(CalibratedLine(record, record.layers[layer], layer < before_));
+      PrintMessage(CalibratedLine(layers_.record(), outcome, there));
     }
     return Ok();
   }
@@ -91,25 +171,50 @@ class Encoding {
  private:
   Status Replay(uint32_t layer) {
     // What nothing follows needs no stream.
-    if (store_.record().finished()) return Ok();
+    if (layers_.record().finished()) return Ok();
     runtime::EncodedLayer encoded;
-    SHARD_TRY(encoded.tensors, store_.Read(layer));
+    SHARD_TRY(encoded.tensors, layers_.Read(layer));
     return calibrator_.Replay(layer, encoded);
   }
 
-  Status Encode(uint32_t layer) {
+  Result<CalibratedOutcome> Encode(uint32_t layer) {
     SHARD_TRY(const runtime::EncodedLayer encoded, calibrator_.Encode(layer));
     SHARD_CHECK(CheckFinite(run_, encoded.outcome));
-    return store_.Add(encoded.outcome, encoded.tensors, types_);
+    SHARD_CHECK(layers_.Add(encoded, types_));
+    return encoded.outcome;
+  }
+
+  Status WaitForOutput(uint32_t layer) {
+    return WaitUntil(Cat("task 0 of ", run_.task->count, ", output"), SayWaiting(progress_),
+                     [&] { return layers_.Has(layer); });
   }
 
   const CalibrateRun& run_;
   const runtime::TensorTypes& types_;
   runtime::Calibrator& calibrator_;
-  CalibratedStoreWriter& store_;
+  LayersOfRun& layers_;
   Progress& progress_;
-  const size_t before_ = store_.record().layers.size();  // layers that an earlier run encoded
 };
+
+// The model's tensor of that name; null if it has none.
+const runtime::HostTensor* FindTensor(const runtime::Weights& weights, const std::string& name) {
+  const auto in = [&](const std::vector<runtime::HostTensor>& tensors) {
+    const auto found =
+        std::find_if(tensors.begin(), tensors.end(),
+                     [&](const runtime::HostTensor& tensor) { return tensor.name == name; });
+    return found == tensors.end() ? nullptr : &*found;
+  };
+  if (const runtime::HostTensor* trunk = in(weights.trunk)) return trunk;
+  if (weights.later != nullptr) return in(weights.later->tensors);
+  return nullptr;
+}
+
+// 0 if its rows cannot have the type.
+uint64_t BytesIn(const runtime::HostTensor& tensor, const quant::Format& type) {
+  uint64_t rows = 1;
+  for (size_t axis = 0; axis + 1 < tensor.shape.size(); ++axis) rows *= tensor.shape[axis];
+  return rows * type.BytesFor(tensor.shape.back()).value_or(0);
+}
 
 // Tensors that no layer of the run has: blocks that do not run.
 void NoteTheRest(const runtime::TensorTypes& types, const CalibratedRecord& record) {
@@ -118,9 +223,8 @@ void NoteTheRest(const runtime::TensorTypes& types, const CalibratedRecord& reco
     if (record.Find(name).tensor == nullptr) names.push_back(name);
   }
   if (names.empty()) return;
-  PrintNotes(
-      {Cat(Plural(names.size(), "tensor"), " encoded without feedback, because no text runs ",
-           "through them: ", names.front(), names.size() > 1 ? ", ..." : "")});
+  PrintNotes({Cat(Plural(names.size(), "tensor"), " encoded without feedback, because no text ",
+                  "passes through them: ", names.front(), names.size() > 1 ? ", ..." : "")});
 }
 
 void WarnOfText(const std::vector<TokenSession>& texts, const runtime::Calibration& taken) {
@@ -159,6 +263,31 @@ Result<CalibrateModel> LoadForCalibration(const moepack::Source& source,
   return out;
 }
 
+Status CheckEncodedFit(const std::string& where, const LoadedModel& loaded,
+                       const runtime::TensorTypes& types, const CalibratedRecord& record) {
+  const auto wrong = [&](const std::string& thing, const auto& expected, const auto& found) {
+    return Error{Code::kMismatch,
+                 Cat(where, ": ", thing, ": expected ", expected, ", found ", found),
+                 "the store is damaged, or of another model"};
+  };
+  const uint32_t layers = loaded.model->spec().layers;
+  if (record.layer_count != layers) return wrong("layers", layers, record.layer_count);
+  for (const CalibratedOutcome& layer : record.layers) {
+    for (const CalibratedTensor& tensor : layer.tensors) {
+      const std::string thing = Cat("tensor ", Quoted(tensor.name));
+      const auto type = types.find(tensor.name);
+      const runtime::HostTensor* const own =
+          calibrate_run::FindTensor(*loaded.weights, tensor.name);
+      if (own == nullptr || type == types.end())
+        return wrong(thing, "one that is calibrated", "another");
+      if (type->second != tensor.type) return wrong(thing, type->second->name, tensor.type->name);
+      const uint64_t bytes = calibrate_run::BytesIn(*own, *tensor.type);
+      if (bytes != tensor.bytes) return wrong(thing, Cat(bytes, " bytes"), tensor.bytes);
+    }
+  }
+  return Ok();
+}
+
 Status CheckCanCalibrate(const CalibrateRun& run) {
   const runtime::TensorTypes types = calibrate_run::TypesOf(run.typed);
   if (types.empty())
@@ -189,8 +318,8 @@ Result<CalibratedRecord> RunCalibration(const CalibrateRun& run) {
   SHARD_TRY(const std::vector<TokenSession> texts, ReadTexts(run, source.loaded));
   const runtime::CalibrateOptions options = OptionsFor(run);
   Progress progress("calibrating", ProgressUnit::kTokens);
-  const runtime::CalibrateInput input{*source.loaded.model, *source.watch, types, texts,
-                                      runtime::BosToken(source.loaded.weights->metadata)};
+  runtime::CalibrateInput input{*source.loaded.model, *source.watch, types, texts,
+                                runtime::BosToken(source.loaded.weights->metadata)};
   SHARD_TRY(const std::unique_ptr<runtime::Calibrator> calibrator,
             runtime::Calibrator::Open(input, options, progress.Shows()));
   CalibratedRecord record = RecordFor(run, types);
@@ -199,11 +328,18 @@ Result<CalibratedRecord> RunCalibration(const CalibrateRun& run) {
   progress.Clear();
   WarnOfText(texts, calibrator->text());
   // What is refused leaves no store behind.
-  SHARD_TRY(CalibratedStoreWriter store, CalibratedStoreWriter::Open(run.store, std::move(record)));
-  SHARD_CHECK(Encoding(run, types, *calibrator, store, progress).Run());
+  SHARD_TRY(LayersOfRun layers, LayersOfRun::Open(run, record));
+  SHARD_CHECK(CheckEncodedFit(Shown(run.store), source.loaded, types, layers.record()));
+  std::unique_ptr<SharedExperts> shared;
+  if (run.task) {
+    SHARD_TRY(shared,
+              SharedExperts::Open(run.store, *run.task, record, types, SayWaiting(progress)));
+    input.exchange = shared.get();
+  }
+  SHARD_CHECK(Encoding(run, types, *calibrator, layers, progress).Run());
   progress.Clear();
-  NoteTheRest(types, store.record());
-  return store.record();
+  NoteTheRest(types, layers.record());
+  return layers.record();
 }
 
 Result<CalibrateNeeds> EstimateNeeds(const CalibrateRun& run) {
@@ -228,6 +364,19 @@ Result<std::shared_ptr<const CalibratedTensors>> OpenCalibrated(const CalibrateR
                                                              static_cast<uint32_t>(files_before)));
   SHARD_CHECK(tensors.CheckAllIn(run.typed.model));
   return std::make_shared<const CalibratedTensors>(std::move(tensors));
+}
+
+Result<CalibratedFiles> WholeCalibrated(const CalibrateRun& run, WholeGgufOptions options,
+                                        GgufModel& model) {
+  CalibratedFiles out;
+  SHARD_TRY(out.tensors, OpenCalibrated(run, run.model.checkpoint().files().size()));
+  SetCalibrationKeys(out.tensors->record(), model.metadata);
+  options.calibrated = out.tensors.get();
+  SHARD_TRY(out.files, WholeGguf(model, options));
+  out.sources = run.model.checkpoint().files();
+  const std::vector<SourceFile>& more = out.tensors->files();
+  out.sources.insert(out.sources.end(), more.begin(), more.end());
+  return out;
 }
 
 }  // namespace moepack::cli

@@ -3,14 +3,18 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
 #include "libshard/calibrate/calibrated_record.h"
 #include "libshard/model/model.h"
 #include "libshard/pack/calibrated_tensors.h"
+#include "libshard/pack/slice_gguf.h"
 #include "libshard/recipe/quantize.h"
+#include "libshard/tasks/divide.h"
 #include "tools/options/calibrate_arguments.h"
 #include "tools/options/options.h"
 #include "tools/options/runtime_options.h"
@@ -38,14 +42,22 @@ struct CalibrateRun {
   const CalibrateArguments& arguments;
   std::string store;  // a directory
   size_t jobs = 0;
+  std::optional<TaskNumber> task = {};  // of several that share the experts; no value: alone
 };
+
+// A store may be damaged or hostile, and what it holds runs in the place of the model's tensors:
+// kMismatch, with `where`, unless the record has the model's layers, and each of its tensors the
+// size of one of the model's in its type, and this type in `types`.
+Status CheckEncodedFit(const std::string& where, const LoadedModel& loaded,
+                       const runtime::TensorTypes& types, const CalibratedRecord& record);
 
 // kUnsupported if a tensor that is to be encoded is quantized already, kInvalidArgument if none is
 // to be. Reads nothing.
 Status CheckCanCalibrate(const CalibrateRun& run);
 // Reads the texts, and encodes every layer that the store does not have yet, printing a line for
 // each. Errors are those of ReadSessions, CalibratedStoreWriter::Open and Calibrator. Refuses
-// held-out text that is also calibration text.
+// held-out text that is also calibration text. A task encodes some experts of each layer and waits
+// for the other tasks, which have to run at the same time (calibrate_share.h).
 Result<CalibratedRecord> RunCalibration(const CalibrateRun& run);
 // What RunCalibration would need; nothing runs but a short trial of this machine's speed.
 Result<CalibrateNeeds> EstimateNeeds(const CalibrateRun& run);
@@ -53,5 +65,15 @@ Result<CalibrateNeeds> EstimateNeeds(const CalibrateRun& run);
 // store of other types.
 Result<std::shared_ptr<const CalibratedTensors>> OpenCalibrated(const CalibrateRun& run,
                                                                 size_t files_before);
+
+struct CalibratedFiles {
+  std::shared_ptr<const CalibratedTensors> tensors;
+  std::vector<OutputFile> files;
+  std::vector<SourceFile> sources;  // those of the model and of the store
+};
+// The whole model in files that have the tensors of the store, which is finished. `model` is that
+// of run.typed; it gets the keys that name the calibration.
+Result<CalibratedFiles> WholeCalibrated(const CalibrateRun& run, WholeGgufOptions options,
+                                        GgufModel& model);
 
 }  // namespace moepack::cli

@@ -15,6 +15,7 @@
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
+#include "tools/commands/join_shares.h"
 #include "tools/options/link_option.h"
 #include "tools/options/options.h"
 #include "tools/options/output_file.h"
@@ -33,12 +34,24 @@ struct Arguments {
 };
 
 // Says which parts nobody made, and how to make them.
-std::string AbsentText(const Arguments& arguments, const manifest::JoinReport& report) {
-  if (report.absent.empty()) return "all parts are there\n";
-  return Cat("not complete; absent: ", moepack::Join(report.absent, ", "),
-             "\nto make what is absent, repeat the shard-experts run of another part with --only ",
+std::string AbsentText(const std::vector<std::string>& absent) {
+  return absent.empty() ? "all parts are there"
+                        : Cat("not complete; absent: ", moepack::Join(absent, ", "));
+}
+
+std::string HowToComplete(const Arguments& arguments, const manifest::JoinReport& report) {
+  if (report.absent.empty()) return "";
+  return Cat("to make what is absent, repeat the shard-experts run of another part with --only ",
              moepack::Join(report.absent, ","), ": with -o ", Shown(arguments.out),
              " it adds to this distribution, with another directory it makes one to join\n");
+}
+
+std::string ReportLine(const Arguments& arguments, const manifest::JoinReport& report,
+                       double seconds) {
+  const bool dry_run = arguments.join.dry_run;
+  return Cat(dry_run ? "would write " : "wrote ", ExactBytes(report.total_bytes()), " to ",
+             Shown(arguments.out), dry_run ? "" : Cat(" in ", FormatElapsed(seconds)), "; ",
+             AbsentText(report.absent));
 }
 
 std::string ReportText(const Arguments& arguments, const manifest::JoinReport& report,
@@ -47,11 +60,8 @@ std::string ReportText(const Arguments& arguments, const manifest::JoinReport& r
   for (const manifest::JoinReport::File& file : report.files) {
     table.Row({file.name, FormatCount(file.bytes), file.link, file.from});
   }
-  const bool dry_run = arguments.join.dry_run;
-  std::string text = Cat(table.Render(), "\n", dry_run ? "would write " : "wrote ",
-                         ExactBytes(report.total_bytes()), " to ", Shown(arguments.out));
-  if (!dry_run) text += Cat(" in ", FormatElapsed(seconds));
-  return Cat(text, "; ", AbsentText(arguments, report),
+  return Cat(table.Render(), "\n", ReportLine(arguments, report, seconds), "\n",
+             HowToComplete(arguments, report),
              "distribution.json sha256:", ManifestDigest(report.manifest), "\n");
 }
 
@@ -82,21 +92,25 @@ Result<Timed<manifest::JoinReport>> JoinWithProgress(const Arguments& arguments)
   return Timed<manifest::JoinReport>{std::move(report), progress.seconds()};
 }
 
-std::string TasksText(const Arguments& arguments, const manifest::TaskJoinReport& report,
+std::string TasksLine(const Arguments& arguments, const manifest::TaskJoinReport& report,
                       double seconds) {
   const bool dry_run = arguments.join.dry_run;
+  const std::string text =
+      Cat(dry_run ? "would write " : "wrote ", ExactBytes(report.total_bytes()), " of ",
+          Plural(report.tasks, "task"), " to ", Shown(arguments.out));
+  if (dry_run) return text;
+  return Cat(text, " in ", FormatElapsed(seconds),
+             report.manifest ? Cat("; ", AbsentText(report.absent)) : "");
+}
+
+std::string TasksText(const Arguments& arguments, const manifest::TaskJoinReport& report,
+                      double seconds) {
   Table table({"file", ">bytes"});
   for (const manifest::JoinReport::File& file : report.files)
     table.Row({file.name, FormatCount(file.bytes)});
-  std::string text = Cat(table.Render(), "\n", dry_run ? "would write " : "wrote ",
-                         ExactBytes(report.total_bytes()), " of ", Plural(report.tasks, "task"),
-                         " to ", Shown(arguments.out));
-  if (!dry_run) text += Cat(" in ", FormatElapsed(seconds));
-  if (!report.manifest || dry_run) return text + "\n";
-  return Cat(text, "; ",
-             report.absent.empty() ? "all parts are there"
-                                   : Cat("absent: ", moepack::Join(report.absent, ", ")),
-             "\ndistribution.json sha256:", ManifestDigest(*report.manifest), "\n");
+  const std::string text = Cat(table.Render(), "\n", TasksLine(arguments, report, seconds), "\n");
+  if (!report.manifest || arguments.join.dry_run) return text;
+  return Cat(text, "distribution.json sha256:", ManifestDigest(*report.manifest), "\n");
 }
 
 Json TasksJson(const Arguments& arguments, const manifest::TaskJoinReport& report) {
@@ -128,8 +142,10 @@ Result<int> RunTasks(const Arguments& arguments, const std::vector<std::string>&
   SHARD_TRY(const manifest::TaskJoinReport report,
             manifest::JoinTasks(tasks, arguments.out, options));
   PrintWarnings(report.warnings);
+  const double seconds = progress.seconds();
   SHARD_CHECK(arguments.json ? WriteJsonResult(TasksJson(arguments, report))
-                             : WriteResult(TasksText(arguments, report, progress.seconds())));
+                             : WriteReport(TasksText(arguments, report, seconds),
+                                           TasksLine(arguments, report, seconds)));
   return kExitDone;
 }
 
@@ -137,12 +153,17 @@ Result<int> Run(const Arguments& arguments) {
   StopBetweenPieces();
   for (const std::string& distribution : arguments.distributions)
     SHARD_CHECK(CheckIsLocal(distribution));
+  const SharesToJoin shares{arguments.distributions, arguments.out, arguments.link, arguments.join,
+                            arguments.json};
+  SHARD_TRY(const bool joined, JoinShares(shares));
+  if (joined) return kExitDone;
   SHARD_TRY(const std::vector<std::string> tasks, manifest::FindTasks(arguments.distributions));
   if (!tasks.empty()) return RunTasks(arguments, tasks);
   SHARD_TRY(const Timed<manifest::JoinReport> outcome, JoinWithProgress(arguments));
   PrintWarnings(outcome.report.warnings);
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, outcome.report))
-                             : WriteResult(ReportText(arguments, outcome.report, outcome.seconds)));
+                             : WriteReport(ReportText(arguments, outcome.report, outcome.seconds),
+                                           ReportLine(arguments, outcome.report, outcome.seconds)));
   return kExitDone;
 }
 
@@ -150,12 +171,14 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   app.add_option("DIST", arguments->distributions,
                  "The directories of two or more distributions that hold parts of one; or "
-                 "directories of tasks (of --task), or one that holds them all.")
+                 "directories of tasks (of --task), or one that holds them all; or stores of parts "
+                 "of a refit.")
       ->required();
   StartSection(app, "Output");
   app.add_option(
          "-o,--output", arguments->out,
-         Cat("The joined distribution's directory, or the GGUF that tasks of quantize wrote. ",
+         Cat("The joined distribution's directory, the GGUF that tasks of quantize wrote, or the "
+             "store that parts of a refit or the statistics that tasks of profile make. ",
              kOutputDirectoryHelp))
       ->type_name("DIR")
       ->required();
@@ -181,7 +204,9 @@ constinit const Command kJoin = {
     "output is compared with its digest before the output appears. "
     "Missing parts may be added later. "
     "Of tasks that build, shard-experts and quantize did with --task, it makes the output that "
-    "one run makes, and names the tasks that are missing.",
+    "one run makes, and names the tasks that are missing. Of parts of a refit (of --only and "
+    "--task) it makes the refit store, and the distribution if they have one; of tasks of profile "
+    "the statistics.",
     {"moepack join part-0 part-1 -o joined", "moepack join part-1 part-0 -o copied --link copy"},
     join_command::Bind};
 

@@ -5,11 +5,15 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 
+#include "libshard/base/digest.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/text/text.h"
 #include "libshard/import/import.h"
 #include "libshard/stats/statistics_file.h"
+#include "manifest/document/describe_model.h"
+#include "runtime-shim/cpu/dots.h"
 #include "runtime-shim/model/bos_token.h"
 #include "runtime-shim/profile/identity.h"
 #include "runtime-shim/profile/second_moments.h"
@@ -22,10 +26,14 @@
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
+#include "tools/commands/profile_task.h"
+#include "tools/commands/task_run.h"
 #include "tools/options/options.h"
 #include "tools/options/output_file.h"
 #include "tools/options/runtime_options.h"
 #include "tools/options/session_texts.h"
+#include "tools/options/standard_input.h"
+#include "tools/options/task_option.h"
 #include "tools/reports/runs/profile_report.h"
 
 namespace moepack::cli {
@@ -43,16 +51,17 @@ struct Arguments {
   std::vector<std::string> merge;
   runtime::ProfileOptions profile;
   std::optional<uint64_t> memory;
+  TaskArguments task;
   bool force = false, dry_run = false, json = false;
 };
 
 constexpr const char* kStandardOutput = "-";
 
-Status CheckFile(const Arguments& arguments, const std::string& out) {
+Status CheckFile(const Arguments& arguments, const std::string& out, bool replace) {
   std::vector<std::string> inputs = arguments.merge;
   AddNamedFiles(arguments.texts, inputs);
   AddNamedFiles(arguments.runtime.load.model, inputs);
-  return CheckModelOutput(out, arguments.runtime.source, inputs, arguments.force);
+  return CheckModelOutput(out, arguments.runtime.source, inputs, replace);
 }
 
 Status CheckForm(const Arguments& arguments, const std::string& out) {
@@ -64,7 +73,8 @@ Status CheckForm(const Arguments& arguments, const std::string& out) {
   return CheckStatisticsName(out);
 }
 
-Status CheckOutput(const Arguments& arguments) {
+// What a task writes is elsewhere; `join` looks at the output.
+Status CheckOutput(const Arguments& arguments, bool task) {
   if (arguments.out) SHARD_CHECK(CheckForm(arguments, *arguments.out));
   std::vector<NamedOutput> outputs = {{"--output", arguments.out.value_or("")},
                                       {"--trace", arguments.trace},
@@ -72,7 +82,8 @@ Status CheckOutput(const Arguments& arguments) {
   std::erase_if(outputs, [](const NamedOutput& output) { return output.path.empty(); });
   SHARD_CHECK(CheckFilesDiffer(outputs));
   for (const NamedOutput& output : outputs) {
-    if (output.path != kStandardOutput) SHARD_CHECK(CheckFile(arguments, output.path));
+    if (output.path != kStandardOutput)
+      SHARD_CHECK(CheckFile(arguments, output.path, arguments.force || task));
   }
   if (!arguments.force || !outputs.empty()) return Ok();
   return Error{Code::kInvalidArgument, "--force requires --output, --trace or --imatrix"};
@@ -97,10 +108,12 @@ struct Collected {
 };
 Result<Collected> Collect(const Arguments& arguments, const LoadedModel& loaded,
                           const std::vector<TokenSession>& sessions,
-                          runtime::ProfileOptions options, runtime::SecondMoments& moments) {
+                          runtime::ProfileOptions options, runtime::SecondMoments& moments,
+                          uint64_t tokens_before = 0) {
   const runtime::Model& model = *loaded.model;
   SHARD_TRY(const ModelIdentity identity, runtime::IdentifyModel(*loaded.weights, model.spec()));
   runtime::StatisticsCollector collector(identity, options.bos);
+  collector.StartAt(tokens_before);
   std::optional<TraceWriter> trace;
   if (!arguments.trace.empty()) {
     SHARD_TRY(
@@ -154,7 +167,8 @@ Result<int> RunDryRun(const Arguments& arguments) {
             ReadSessions(arguments.texts, VocabularyOf(*weights), TokenizeAs(weights)));
   SHARD_CHECK(arguments.json
                   ? WriteJsonResult(ProfilePlanJson(sessions, arguments.profile.generate))
-                  : WriteResult(ProfilePlanText(sessions, arguments.profile.generate)));
+                  : WriteReport(ProfilePlanText(sessions, arguments.profile.generate),
+                                ProfilePlanLine(sessions)));
   return kExitDone;
 }
 
@@ -166,7 +180,7 @@ Status WriteMoments(const Arguments& arguments, const runtime::SecondMoments& mo
   Imatrix imatrix;
   SHARD_TRY(imatrix.entries, moments.Entries());
   for (const auto* paths : {&arguments.texts.texts, &arguments.texts.tokens}) {
-    for (const std::string& path : *paths) imatrix.datasets.push_back(FileName(path));
+    for (const std::string& path : *paths) imatrix.datasets.push_back(FileName(FileOrInput(path)));
   }
   for (const TokenSession& session : sessions)
     imatrix.chunks += static_cast<uint32_t>(
@@ -193,13 +207,104 @@ Result<int> Finish(const Arguments& arguments, const Statistics& statistics) {
     return kExitDone;
   }
   SHARD_CHECK(arguments.json ? WriteJsonResult(ProfileJson(report))
-                             : WriteResult(ProfileText(report)));
+                             : WriteReport(ProfileText(report), ProfileLine(report)));
+  return kExitDone;
+}
+
+// ---- One task of several
+
+// What no task can do.
+Status CheckTask(const Arguments& arguments) {
+  if (!arguments.out || *arguments.out == kStandardOutput)
+    return Error{Code::kInvalidArgument,
+                 "--task needs -o FILE: `join` writes the statistics there"};
+  if (!arguments.trace.empty())
+    return NotInTask("--trace", "a trace lists the choices of all sessions in their order");
+  if (!arguments.imatrix.empty())
+    return NotInTask("--imatrix",
+                     "sums over all tokens round as they were added: measure it on one machine");
+  if (!arguments.merge.empty())
+    return NotInTask("--merge", "`moepack statistics merge` adds others to the joined statistics");
+  if (arguments.profile.generate == 0) return Ok();
+  return NotInTask("--generate", "how much earlier sessions generate is not known");
+}
+
+// What decides the statistics, besides the number of tasks.
+Result<ProfileTask> TaskOf(const Arguments& arguments, const TaskNumber& number,
+                           const LoadedModel& loaded, const std::vector<TokenSession>& sessions) {
+  SHARD_TRY(const ModelIdentity identity,
+            runtime::IdentifyModel(*loaded.weights, loaded.model->spec()));
+  Sha256 texts;
+  for (const TokenSession& session : sessions) {
+    const std::string name = Cat(session.name, "\n", session.bucket, "\n", session.tokens.size());
+    texts.Update(std::as_bytes(std::span(name)));
+    texts.Update(std::as_bytes(std::span(session.tokens)));
+  }
+  ProfileTask task{*arguments.out, number, {}};
+  task.work = {{"moepack", manifest::ToolVersion()},
+               {"instructions", runtime::DotInstructions()},
+               {"executor", loaded.executor->name()},
+               {"precision", runtime::PrecisionOf(*loaded.weights)},
+               {"model", identity.router_digest},
+               {"versions", Cat(identity.model_version, " ", identity.shard_version, " ",
+                                identity.replica_version)},
+               {"context", Cat(arguments.profile.context)},
+               {"texts", texts.Finish()}};
+  return task;
+}
+
+uint64_t TokensOfWindows(std::span<const TokenSession> sessions,
+                         const runtime::ProfileOptions& options) {
+  uint64_t tokens = 0;
+  for (const TokenSession& session : sessions) {
+    for (const auto& window :
+         runtime::SplitWindows(session.tokens, options.context, options.bos, false))
+      tokens += window.tokens.size();
+  }
+  return tokens;
+}
+
+Status ReportTask(const Arguments& arguments, const ProfileTask& task, const SessionShare& share,
+                  size_t of_sessions, bool was_there) {
+  const std::string where = ProfileTaskDirectory(task);
+  if (arguments.json)
+    return WriteJsonResult({{"task", task.number.index},
+                            {"tasks", task.number.count},
+                            {"directory", where},
+                            {"was_there", was_there},
+                            {"sessions", share.last - share.first},
+                            {"of_sessions", of_sessions}});
+  const std::string done =
+      was_there ? Cat("nothing to do: ", Shown(where), " is there already")
+                : Cat("wrote the statistics of ", FormatCount(share.last - share.first), " of ",
+                      Plural(of_sessions, "session"), " to ", Shown(where));
+  return WriteReport(Cat(done, "\nwhen all tasks are done:\n  ", JoinCommandText(task.out), "\n"));
+}
+
+Result<int> RunTaskOf(const Arguments& arguments, const TaskNumber& number,
+                      const LoadedModel& loaded, const std::vector<TokenSession>& sessions) {
+  SHARD_TRY(const ProfileTask task, TaskOf(arguments, number, loaded, sessions));
+  const SessionShare share = ShareOfSessions(sessions, number);
+  SHARD_TRY(const bool done, IsProfileTaskDone(task, arguments.force));
+  if (!done) {
+    const runtime::ProfileOptions options = OptionsFor(arguments, *loaded.weights);
+    const auto all = std::span(sessions);
+    const auto own = all.subspan(share.first, share.last - share.first);
+    runtime::SecondMoments none;
+    SHARD_TRY(const Collected collected,
+              Collect(arguments, loaded, {own.begin(), own.end()}, options, none,
+                      TokensOfWindows(all.first(share.first), options)));
+    SHARD_CHECK(WriteProfileTask(task, collected.statistics));
+  }
+  SHARD_CHECK(ReportTask(arguments, task, share, sessions.size(), done));
   return kExitDone;
 }
 
 Result<int> Run(const Arguments& arguments) {
   StopBetweenPieces();
-  SHARD_CHECK(CheckOutput(arguments));
+  SHARD_TRY(const std::optional<TaskNumber> task, ChooseTask(arguments.task));
+  if (task) SHARD_CHECK(CheckTask(arguments));
+  SHARD_CHECK(CheckOutput(arguments, task.has_value()));
   SHARD_CHECK(CheckRuntimeOptions(arguments.runtime.source, arguments.runtime, ""));
   if (arguments.dry_run) return RunDryRun(arguments);
   runtime::SecondMoments moments;
@@ -211,6 +316,7 @@ Result<int> Run(const Arguments& arguments) {
   moments.SetWeights(*loaded.weights);
   SHARD_TRY(const std::vector<TokenSession> sessions,
             ReadSessions(arguments.texts, loaded.model->vocabulary(), TokenizeAs(loaded.weights)));
+  if (task) return RunTaskOf(arguments, *task, loaded, sessions);
   const runtime::ProfileOptions options = OptionsFor(arguments, *loaded.weights);
   SHARD_TRY(Collected collected, Collect(arguments, loaded, sessions, options, moments));
   Statistics& statistics = collected.statistics;
@@ -238,10 +344,11 @@ std::function<Result<int>()> Bind(CLI::App& app) {
          "Write the statistics here: NAME.json, or compressed with zstd as NAME.json.zst. With "
          "\"-\" JSON goes to standard output and the report to standard error.")
       ->type_name("FILE");
-  app.add_option("--trace", arguments->trace,
-                 "Write every choice here, token by token, as a route_trace v1 CSV "
-                 "(docs/replay.md): 30 bytes for each expert, layer and token, or 9 if the name "
-                 "ends in .zst.")
+  app.add_option(
+         "--trace", arguments->trace,
+         "Write every choice here, token by token, as a route_trace v1 CSV "
+         "(docs/statistics.md): 30 bytes for each expert, layer and token, or 9 if the name "
+         "ends in .zst.")
       ->type_name("FILE");
   app.add_option(
          "--imatrix", arguments->imatrix,
@@ -261,6 +368,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("N")
       ->transform(AsCount(0, kMaxGenerate));
   AddForce(app, arguments->force);
+  AddTask(app, arguments->task);
   AddContext(app, "Longer sessions run in windows. Default: 512.", arguments->profile.context);
   AddExecutor(app, arguments->runtime);
   AddRunMemory(app, arguments->memory);

@@ -61,6 +61,7 @@ struct Outcome {
   // Of a calibration: what it would need, with --dry-run, or what it made.
   std::optional<CalibrateNeeds> needs = std::nullopt;
   std::shared_ptr<const CalibratedTensors> calibrated = nullptr;
+  std::vector<SourceFile> sources = {};  // that are read
 };
 
 void CountShares(const GgufModel& model, Outcome& outcome) {
@@ -94,21 +95,25 @@ uint64_t TotalBytes(const std::vector<OutputFile>& files) {
   return total;
 }
 
-std::string ReportText(const Outcome& outcome) {
+std::string ReportLine(const Outcome& outcome) {
   const Arguments& arguments = outcome.arguments;
-  std::string text = outcome.tensors.empty() ? "" : TypeTable(outcome.tensors) + "\n";
-  text += ShareTable("part", outcome.parts) + "\n" + ShareTable("type", outcome.types);
-  const uint64_t total = TotalBytes(outcome.files);
-  text += Cat("\n", arguments.dry_run ? "would write " : "wrote ", ExactBytes(total), " to ",
-              outcome.files.size() == 1 ? Shown(arguments.out)
-                                        : Cat(outcome.files.size(), " files, the first is ",
-                                              Shown(InOutput(arguments, outcome.files[0]))));
+  std::string text = Cat(
+      arguments.dry_run ? "would write " : "wrote ", ExactBytes(TotalBytes(outcome.files)), " to ",
+      outcome.files.size() == 1 ? Shown(arguments.out)
+                                : Cat(outcome.files.size(), " files, the first is ",
+                                      Shown(InOutput(arguments, outcome.files[0]))));
   if (!arguments.dry_run) {
     text += Cat(" in ", FormatElapsed(outcome.seconds), " (",
                 FormatRate(outcome.pack.read_bytes, outcome.seconds), " read)");
   }
   if (outcome.calibrated) text += Cat("; ", CalibratedSummary(outcome.calibrated->record()));
-  text += Cat("; ", FixedPoint(outcome.all.bits()), " bits per weight\n");
+  return Cat(text, "; ", FixedPoint(outcome.all.bits()), " bits per weight");
+}
+
+std::string ReportText(const Outcome& outcome) {
+  std::string text = outcome.tensors.empty() ? "" : TypeTable(outcome.tensors) + "\n";
+  text += Cat(ShareTable("part", outcome.parts), "\n", ShareTable("type", outcome.types), "\n",
+              ReportLine(outcome), "\n");
   if (outcome.needs) text += CalibrateNeedsText(*outcome.needs);
   return text + FetchText(outcome.fetch);
 }
@@ -174,37 +179,27 @@ Status CheckOutput(const Arguments& arguments, const MoeModel& model, bool task,
   return CheckMayPublish(directory, files, arguments.force || arguments.dry_run || task);
 }
 
-// The files that are read.
-std::vector<SourceFile> SourcesOf(const MoeModel& model, const Outcome& outcome) {
-  std::vector<SourceFile> sources = model.checkpoint().files();
-  if (outcome.calibrated) {
-    const std::vector<SourceFile>& more = outcome.calibrated->files();
-    sources.insert(sources.end(), more.begin(), more.end());
-  }
-  return sources;
-}
-
-Status Write(const MoeModel& model, const SideFiles& noted, Outcome& outcome) {
+Status Write(const SideFiles& noted, Outcome& outcome) {
   const Arguments& arguments = outcome.arguments;
-  const std::vector<SourceFile> sources = SourcesOf(model, outcome);
   Progress progress("quantizing");
   PackOptions pack = arguments.pack;
   pack.progress = progress.Shows();
-  SHARD_TRY(outcome.pack, PackFiles(sources, outcome.files, {arguments.out, arguments.force}, pack,
-                                    [&] { return noted.CheckUnchanged(); }));
+  SHARD_TRY(outcome.pack,
+            PackFiles(outcome.sources, outcome.files, {arguments.out, arguments.force}, pack,
+                      [&] { return noted.CheckUnchanged(); }));
   outcome.seconds = progress.seconds();
   return Ok();
 }
 
 // One task's share of the GGUF.
 Result<int> WriteTaskOf(const MoeModel& model, const SideFiles& noted, const TaskNumber& task,
-                        std::vector<OutputFile> files, const TypedGguf& typed,
-                        const Arguments& arguments) {
+                        const TypedGguf& typed, const Outcome& outcome) {
+  const Arguments& arguments = outcome.arguments;
   if (arguments.tensors) return NotInTask("--tensors", "without --task they are listed");
   manifest::Draft draft;
-  draft.sources = model.checkpoint().files();
+  draft.sources = SourcesOf(model, outcome);
   draft.source_version = model.Version("");
-  draft.files.files = std::move(files);
+  draft.files.files = outcome.files;
   draft.files.notes = GgufNotes(typed);
   draft.files.warnings = typed.model.faults;
   draft.noted = noted;
@@ -215,19 +210,17 @@ Result<int> WriteTaskOf(const MoeModel& model, const SideFiles& noted, const Tas
   run.task.stem = name.substr(0, name.size() - kExtension.size());
   run.task.force = arguments.force;
   run.task.dry_run = arguments.dry_run;
+  if (outcome.needs) PrintMessage(CalibrateNeedsText(*outcome.needs));
   SHARD_TRY(const int status, RunTask(std::move(draft), run));
   NoteTraffic(*model.checkpoint().tree(), SizeOfFiles(model.checkpoint()));
   return status;
 }
 
 // What no calibration can do, before anything is opened.
-Status CheckCalibration(const Arguments& arguments, bool task) {
+Status CheckCalibration(const Arguments& arguments) {
   const CalibrateArguments& calibrate = arguments.calibrate;
   SHARD_CHECK(CheckCalibrate(calibrate));
   if (!calibrate.wanted()) return Ok();
-  if (task)
-    return NotInTask(calibrate.runs() ? "--calibrate" : "--calibrated-store",
-                     "a calibration is not divided among tasks yet");
   return CheckDirectoriesApart({"--output", arguments.out},
                                {"--calibrated-store", StoreOf(arguments)});
 }
@@ -242,21 +235,22 @@ CalibrateArguments ForThisMemory(const Arguments& arguments) {
 
 // Encodes with error feedback, or takes what a store has, and describes the files again.
 Status Calibrate(const moepack::Source& source, const MoeModel& model,
-                 const WholeGgufOptions& whole, TypedGguf& typed, Outcome& outcome) {
+                 const WholeGgufOptions& whole, const std::optional<TaskNumber>& task,
+                 TypedGguf& typed, Outcome& outcome) {
   const Arguments& arguments = outcome.arguments;
   const CalibrateArguments calibrate = ForThisMemory(arguments);
   const CalibrateRun run{
-      source, arguments.source, model, typed, calibrate, StoreOf(arguments), arguments.pack.jobs};
+      source, arguments.source, model, typed, calibrate, StoreOf(arguments), arguments.pack.jobs,
+      task};
   if (calibrate.runs() && arguments.dry_run) {
     SHARD_TRY(outcome.needs, EstimateNeeds(run));
     return Ok();
   }
   if (calibrate.runs()) SHARD_CHECK(RunCalibration(run));
-  SHARD_TRY(outcome.calibrated, OpenCalibrated(run, model.checkpoint().files().size()));
-  SetCalibrationKeys(outcome.calibrated->record(), typed.model.metadata);
-  WholeGgufOptions again = whole;
-  again.calibrated = outcome.calibrated.get();
-  SHARD_TRY(outcome.files, WholeGguf(typed.model, again));
+  SHARD_TRY(CalibratedFiles calibrated, WholeCalibrated(run, whole, typed.model));
+  outcome.calibrated = std::move(calibrated.tensors);
+  outcome.files = std::move(calibrated.files);
+  outcome.sources = std::move(calibrated.sources);
   return Ok();
 }
 
@@ -278,7 +272,7 @@ Result<int> QuantizeModel(const Arguments& arguments) {
     return Error{Code::kInvalidArgument, Cat("--output: ", problem)};
   }
   SHARD_CHECK(CheckNoInput(arguments.out, InputsOf(arguments)));
-  SHARD_CHECK(CheckCalibration(arguments, task.has_value()));
+  SHARD_CHECK(CheckCalibration(arguments));
   if (arguments.pack.cell_bytes > 0) {
     return Error{Code::kInvalidArgument, "--chunk-map has no effect: only distributions have one",
                  "leave it out: a GGUF has no distribution.json to record it in"};
@@ -303,24 +297,30 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   SHARD_TRY(std::vector<OutputFile> files, WholeGguf(typed.model, whole));
   // With --max-part-size the names of the files are known only when the types are.
   SHARD_CHECK(CheckOutput(arguments, model, task.has_value(), files));
-  if (task) return WriteTaskOf(model, noted, *task, std::move(files), typed, arguments);
+  Outcome outcome{arguments, files, {}, {}, {}, {}, {}, 0, {}};
+  if (task) {
+    if (arguments.calibrate.wanted())
+      SHARD_CHECK(Calibrate(source, model, whole, task, typed, outcome));
+    return WriteTaskOf(model, noted, *task, typed, outcome);
+  }
   PrintNotes(GgufNotes(typed));
   PrintWarnings(typed.model.faults);
-  Outcome outcome{arguments, files, {}, {}, {}, {}, {}, 0, {}};
   if (arguments.tensors) outcome.tensors = ListTypes(typed);
+  outcome.sources = model.checkpoint().files();
   CountShares(typed.model, outcome);
-  if (arguments.calibrate.wanted()) SHARD_CHECK(Calibrate(source, model, whole, typed, outcome));
+  if (arguments.calibrate.wanted())
+    SHARD_CHECK(Calibrate(source, model, whole, task, typed, outcome));
   if (arguments.dry_run) {
-    const std::vector<SourceFile> sources = SourcesOf(model, outcome);
-    SHARD_TRY(outcome.fetch, MeasureFetch(sources, EstimateFetch(sources, files, arguments.pack)));
+    SHARD_TRY(outcome.fetch,
+              MeasureFetch(outcome.sources, EstimateFetch(outcome.sources, files, arguments.pack)));
   } else {
-    SHARD_CHECK(Write(model, noted, outcome));
+    SHARD_CHECK(Write(noted, outcome));
     PrintNotes(GridNotes(outcome.pack));
     PrintWarnings(NotFiniteWarnings(outcome.pack));
   }
   NoteTraffic(*source.tree, SizeOfFiles(model.checkpoint()));
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(outcome))
-                             : WriteResult(ReportText(outcome)));
+                             : WriteReport(ReportText(outcome), ReportLine(outcome)));
   return kExitDone;
 }
 

@@ -7,8 +7,10 @@
 #include "libshard/base/text/address.h"
 #include "libshard/base/text/text.h"
 #include "libshard/pack/refit_tensors.h"
+#include "libshard/pack/slice.h"
 #include "libshard/plan/placement.h"
 #include "manifest/document/manifest.h"
+#include "manifest/tasks/task_record.h"
 #include "manifest/write/bundle.h"
 #include "manifest/write/output_path.h"
 #include "tools/base/command.h"
@@ -18,11 +20,13 @@
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/commands/refit_run.h"
+#include "tools/commands/task_run.h"
 #include "tools/options/options.h"
 #include "tools/options/output_file.h"
 #include "tools/options/plan_source.h"
 #include "tools/options/source.h"
 #include "tools/options/statistics_options.h"
+#include "tools/options/task_option.h"
 #include "tools/reports/planning/place_report.h"
 #include "tools/reports/runs/refit_report.h"
 #include "tools/reports/write_report.h"
@@ -36,6 +40,8 @@ struct Arguments {
   RefitArguments refit;
   std::string plan, against, store, out;
   std::vector<std::string> statistics;
+  std::vector<std::string> only;  // parts
+  TaskArguments task;
   bool force = false;
   bool dry_run = false, json = false;
 };
@@ -106,6 +112,21 @@ std::string StoreOf(const Arguments& arguments) {
   return arguments.store.empty() ? RefitStoreBeside(arguments.out) : arguments.store;
 }
 
+// Where this run writes; a task has places of its own, from which `join` makes those of the command
+// line.
+struct Places {
+  std::string store, out;  // `out` is "" for a store alone
+  std::string whole;       // of the command line: the distribution, or the store alone
+};
+
+Places PlacesOf(const Arguments& arguments, const std::optional<TaskNumber>& task) {
+  const std::string& whole = arguments.out.empty() ? arguments.store : arguments.out;
+  if (!task) return {StoreOf(arguments), arguments.out, whole};
+  const std::string part =
+      (fs::path(manifest::TasksDirectory(whole)) / manifest::TaskName(*task)).string();
+  return {RefitStoreBeside(part), arguments.out.empty() ? "" : part, whole};
+}
+
 // What is read must not be written over.
 Status CheckReplacesNoInput(const Arguments& arguments, const SourceTree& source) {
   if (const auto directory = source.LocalPath(""))
@@ -141,21 +162,51 @@ Result<Inputs> ReadInputs(const Arguments& arguments) {
   return inputs;
 }
 
-Status CheckOutputs(const Arguments& arguments) {
+Status CheckOutputs(const Arguments& arguments, const std::optional<TaskNumber>& task) {
   if (arguments.store.empty() && arguments.out.empty())
     return Error{Code::kInvalidArgument, "-o or --store is required: nothing says where to write",
                  "-o writes a distribution, --store the refitted experts alone"};
   if (arguments.out.empty()) return Ok();
+  if (task && !arguments.store.empty())
+    return NotInTask("--store beside -o", "`moepack join` writes the store beside the output");
   SHARD_CHECK(CheckDirectoriesApart({"--output", arguments.out}, {"--store", StoreOf(arguments)}));
-  return manifest::CheckReplaceable(arguments.out, arguments.force);
+  // What a task writes is elsewhere; `join` looks at the output.
+  return manifest::CheckReplaceable(arguments.out, arguments.force || task.has_value());
+}
+
+// The groups of --only, which has to name some.
+Result<RefitShare> ShareOf(const Arguments& arguments, const std::optional<TaskNumber>& task,
+                           const Plan& plan) {
+  RefitShare share;
+  share.task = task;
+  if (arguments.only.empty()) return share;
+  SHARD_TRY(const PartSelection parts, ParseParts(arguments.only, plan.groups.size()));
+  share.only = Union(parts.groups, {});
+  const bool alone = arguments.out.empty() && (parts.trunk || parts.overlay || parts.assets);
+  if (!share.only.empty() && !alone && !parts.remainder) return share;
+  return Error{Code::kInvalidArgument,
+               Cat("--only: expected ", alone ? "groups, as no distribution is written" : "a group",
+                   ", found ", Quoted(moepack::Join(arguments.only, ","))),
+               "only what groups hold is refitted: --only group:0"};
+}
+
+// The parts of the distribution that this run writes: all, those of --only, or a task's groups, and
+// with the first group what belongs to none.
+Result<PartSelection> PartsOf(const Arguments& arguments, const RefitShare& share,
+                              const std::vector<uint32_t>& groups, const Plan& plan) {
+  if (!share.task) return ParseParts(arguments.only, plan.groups.size());
+  const bool first = groups.front() == 0;
+  return PartSelection{false, first, first, first, false, groups};
 }
 
 // Writes the distribution with the refitted experts; types and names are the source's.
-Result<manifest::WriteReport> WriteRefitted(const Arguments& arguments, Inputs inputs) {
-  SHARD_TRY(const RefitStore store, RefitStore::Open(StoreOf(arguments)));
-  SHARD_TRY(const RefitTensors refit, RefitTensors::Of(store, *inputs.model, inputs.plan));
+Result<manifest::WriteReport> WriteRefitted(const Arguments& arguments, const Places& places,
+                                            const PartSelection& parts, Inputs inputs) {
+  SHARD_TRY(const RefitStore store, RefitStore::Open(places.store));
+  SHARD_TRY(const RefitTensors refit, RefitTensors::OfPart(store, *inputs.model, inputs.plan));
   manifest::WriteOptions options;
   options.slice.refit = &refit;
+  options.slice.parts = parts;
   options.force = arguments.force;
   options.command = {"refit"};
   if (arguments.refit.merge_overlay) options.command.emplace_back("--merge-overlay");
@@ -165,39 +216,93 @@ Result<manifest::WriteReport> WriteRefitted(const Arguments& arguments, Inputs i
   options.pack.progress = progress.Shows();
   SHARD_TRY(
       manifest::WriteReport report,
-      manifest::WriteDistribution(*std::move(inputs.model), inputs.plan, arguments.out, options));
+      manifest::WriteDistribution(*std::move(inputs.model), inputs.plan, places.out, options));
   PrintWarnings(report.warnings);
   return report;
+}
+
+// Whether a task that runs again has its distribution already.
+Result<bool> IsWritten(const Places& places, const RefitDone& done) {
+  if (places.out.empty()) return done.was_there;
+  SHARD_TRY(const bool there, IsThere(fs::path(places.out) / manifest::kManifestFile));
+  if (!there) return false;
+  SHARD_TRY(const manifest::Manifest manifest, manifest::ReadManifest(places.out));
+  if (manifest.refit && *manifest.refit == done.record) return true;
+  return Error{Code::kInvalidArgument,
+               Cat(Shown(places.out), ": expected a task of this refit, found one of another"),
+               "--force writes it again"};
+}
+
+std::string WhenDone(const RefitShare& share, const Places& places) {
+  if (!share.task) return "";
+  return Cat("when all tasks are done:\n  ", JoinCommandText(places.whole), "\n");
+}
+
+// For a store alone, and for a task that has nothing left to do.
+Result<int> ReportStore(const Arguments& arguments, const RefitShare& share, const Places& places,
+                        const RefitDone& done, const std::string& what) {
+  Json document = RefitToJson(done.record);
+  if (share.task) document["task"] = share.task->index;
+  if (share.task) document["tasks"] = share.task->count;
+  SHARD_CHECK(arguments.json ? WriteJsonResult(document)
+                             : WriteReport(Cat(RefitText(done.record), what.empty() ? "" : "\n",
+                                               what, WhenDone(share, places)),
+                                           RefittedLine(done.record)));
+  return kExitDone;
+}
+
+Result<int> WriteAll(const Arguments& arguments, const RefitShare& share, const Places& places,
+                     const RefitDone& done, Inputs inputs) {
+  const auto started = std::chrono::steady_clock::now();
+  SHARD_TRY(const PartSelection parts, PartsOf(arguments, share, done.groups, inputs.plan));
+  SHARD_TRY(const manifest::WriteReport report,
+            WriteRefitted(arguments, places, parts, std::move(inputs)));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
+  const WriteOutcome outcome{places.out, report, seconds.count()};
+  Json document = WrittenJson(outcome);
+  document["refit"] = RefitToJson(done.record);
+  SHARD_CHECK(arguments.json ? WriteJsonResult(document)
+                             : WriteReport(Cat(RefitText(done.record), "\n", WrittenText(outcome),
+                                               WhenDone(share, places)),
+                                           WrittenLine(outcome)));
+  return kExitDone;
 }
 
 Result<int> Run(const Arguments& arguments) {
   StopBetweenPieces();
   SHARD_CHECK(CheckRefitSteps(arguments.refit.options));
-  SHARD_CHECK(CheckOutputs(arguments));
+  SHARD_TRY(const std::optional<TaskNumber> task, ChooseTask(arguments.task));
+  SHARD_CHECK(CheckOutputs(arguments, task));
   SHARD_TRY(Inputs inputs, ReadInputs(arguments));
-  const RefitRun run{inputs.source.loaded, inputs.plan,        inputs.model->Version(""),
-                     arguments.refit,      StoreOf(arguments), inputs.source.moments.get()};
+  SHARD_TRY(const RefitShare share, ShareOf(arguments, task, inputs.plan));
+  const Places places = PlacesOf(arguments, task);
+  const RefitRun run{inputs.source.loaded,
+                     inputs.plan,
+                     inputs.model->Version(""),
+                     arguments.refit,
+                     places.store,
+                     inputs.source.moments.get(),
+                     share};
   if (arguments.dry_run) {
     SHARD_TRY(const RefitNeeds needs, EstimateNeeds(run));
     SHARD_CHECK(arguments.json ? WriteJsonResult(RefitNeedsJson(needs))
-                               : WriteResult(RefitNeedsText(needs)));
+                               : WriteReport(RefitNeedsText(needs), RefitNeedsLine(needs)));
     return kExitDone;
   }
-  SHARD_TRY(const RefitRecord record, RunRefit(run));
-  if (arguments.out.empty()) {
-    SHARD_CHECK(arguments.json ? WriteJsonResult(RefitToJson(record))
-                               : WriteResult(RefitText(record)));
-    return kExitDone;
+  SHARD_TRY(const RefitDone done, RunRefit(run));
+  if (done.groups.empty())
+    return ReportStore(arguments, share, places, done,
+                       Cat("nothing to do: there are fewer different groups than tasks\n"));
+  if (share.task && !arguments.force) {
+    SHARD_TRY(const bool written, IsWritten(places, done));
+    if (written)
+      return ReportStore(
+          arguments, share, places, done,
+          Cat("nothing to do: ", Shown(places.out.empty() ? places.store : places.out),
+              " is there already\n"));
   }
-  const auto started = std::chrono::steady_clock::now();
-  SHARD_TRY(const manifest::WriteReport report, WriteRefitted(arguments, std::move(inputs)));
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
-  const WriteOutcome outcome{arguments.out, report, seconds.count()};
-  Json document = WrittenJson(outcome);
-  document["refit"] = RefitToJson(record);
-  SHARD_CHECK(arguments.json ? WriteJsonResult(document)
-                             : WriteResult(RefitText(record) + "\n" + WrittenText(outcome)));
-  return kExitDone;
+  if (places.out.empty()) return ReportStore(arguments, share, places, done, "");
+  return WriteAll(arguments, share, places, done, std::move(inputs));
 }
 
 std::function<Result<int>()> Bind(CLI::App& app) {
@@ -232,7 +337,15 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "Where refitted experts go, layer by layer. An interrupted run resumes there. "
                  "Default: the distribution's directory name plus .refit.")
       ->type_name("DIR");
+  app.add_option("--only", arguments->only,
+                 "Refit only these groups, group:G with commas between them, and write a part that "
+                 "`moepack join` joins with the others. Of a distribution, the parts trunk, "
+                 "overlay and assets can be named, too. May be repeated.")
+      ->type_name("PART")
+      ->allow_extra_args(false);
   AddForce(app, arguments->force);
+  AddTask(app, arguments->task);
+  app.get_option("--only")->excludes(app.get_option("--task"));
   AddExecutor(app, arguments->runtime);
   AddDryRun(app, arguments->dry_run);
   AddJson(app, arguments->json);

@@ -6,10 +6,13 @@
 
 #include "libshard/base/text/text.h"
 #include "libshard/refit/refit_store.h"
+#include "manifest/document/describe_model.h"
+#include "runtime-shim/cpu/dots.h"
 #include "runtime-shim/executor/observed_executor.h"
 #include "runtime-shim/model/bos_token.h"
 #include "runtime-shim/refit/estimate.h"
 #include "runtime-shim/refit/refit.h"
+#include "runtime-shim/refit/twins.h"
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
 #include "tools/commands/held_out.h"
@@ -21,6 +24,7 @@ namespace {
 
 // Rows, columns and tokens of the product that measures how fast this machine is.
 constexpr size_t kTrialWidth = 1024;
+constexpr std::chrono::duration<double> kTrialTime{1};
 
 Result<std::vector<TokenSession>> ReadCalibration(const RefitRun& run) {
   return ReadSessions(run.arguments.texts, run.loaded.model->vocabulary(),
@@ -33,13 +37,38 @@ runtime::RefitInput InputOf(const RefitRun& run, const std::vector<TokenSession>
           texts,
           runtime::BosToken(run.loaded.weights->metadata),
           run.moments,
-          WeighSessions(run.arguments.options, run.plan, texts)};
+          WeighSessions(run.arguments.options, run.plan, texts),
+          {}};
+}
+
+// What a refit of each group costs, by its experts.
+std::vector<uint64_t> CostsOf(const Plan& plan) {
+  std::vector<uint64_t> costs(plan.groups.size());
+  for (size_t group = 0; group < costs.size(); ++group) {
+    for (const auto& [layer, count] : plan.layers)
+      costs[group] += Eligible(plan, group, layer).size();
+  }
+  return costs;
+}
+
+// The part of the refit that the run does; no value: all of it.
+std::optional<RefitPart> PartOf(const RefitRun& run, const runtime::Calibration& text) {
+  if (!run.share.is_part()) return std::nullopt;
+  RefitPart part;
+  part.twins = runtime::FirstTwins(run.plan, text);
+  part.groups = run.share.only;
+  if (const auto& task = run.share.task)
+    part.groups = GroupsOfTask(part.twins, CostsOf(run.plan), task->index, task->count);
+  part.instructions = runtime::DotInstructions();
+  part.moepack = manifest::ToolVersion();
+  return part;
 }
 
 Status CheckHeldOutOf(const RefitRun& run, const std::vector<TokenSession>& calibration) {
   const RefitArguments& arguments = run.arguments;
-  return CheckHeldOut({arguments.held_out, arguments.force_overlap, arguments.overlap_hint},
-                      run.loaded, calibration);
+  return CheckHeldOut(
+      {arguments.held_out, arguments.force_overlap, "hold other texts out, or add --force-overlap"},
+      run.loaded, calibration);
 }
 
 bool IsQuantized(const runtime::Weights& weights) {
@@ -80,7 +109,7 @@ std::vector<std::string> WarningsOf(const RefitRun& run, const std::vector<Token
   return warnings;
 }
 
-// Multiply-adds per second.
+// Multiply-adds per second, measured for about a second.
 Result<double> RateOf(runtime::Executor& executor) {
   const std::vector<float> values(kTrialWidth * kTrialWidth, 0.5f);
   runtime::Products products(executor, 1);
@@ -89,10 +118,49 @@ Result<double> RateOf(runtime::Executor& executor) {
   weights.weight = {buffer.get(), 0, quant::FindFormat("f32"), kTrialWidth, kTrialWidth};
   std::vector<float> out(values.size());
   const auto start = std::chrono::steady_clock::now();
-  SHARD_CHECK(products.Project(weights, values, out));
-  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-  return static_cast<double>(kTrialWidth * kTrialWidth * kTrialWidth) /
-         std::max(taken.count(), 1e-9);
+  std::chrono::duration<double> taken{};
+  double repeats = 0;
+  while (taken < kTrialTime) {
+    SHARD_CHECK(products.Project(weights, values, out));
+    ++repeats;
+    taken = std::chrono::steady_clock::now() - start;
+  }
+  return repeats * static_cast<double>(kTrialWidth * kTrialWidth * kTrialWidth) / taken.count();
+}
+
+// Prints what a store that is finished has, after checking its files. False for any other store.
+Result<bool> FinishedBefore(const std::string& directory) {
+  SHARD_TRY(const RefitStore store, RefitStore::Open(directory));
+  SHARD_TRY(const bool finished, store.IsFinished());
+  if (!finished) return false;
+  for (const RefitOutcome& outcome : store.record().outcomes) {
+    SHARD_CHECK(store.Check(outcome.layer, outcome.group));
+    PrintMessage(RefitLine({outcome, {}}, true));
+  }
+  return true;
+}
+
+// The largest share of any of `machines`.
+double MostOfOneMachine(const RefitRun& run, const runtime::Calibration& text, uint32_t machines) {
+  const std::vector<uint32_t> twins = runtime::FirstTwins(run.plan, text);
+  double most = 0;
+  for (uint32_t task = 0; task < machines; ++task) {
+    const std::vector<uint32_t> groups = GroupsOfTask(twins, CostsOf(run.plan), task, machines);
+    if (groups.empty()) continue;
+    const runtime::RefitEstimate share = runtime::EstimateRefit(
+        *run.loaded.model, run.plan, run.arguments.options, text.tokens, &groups);
+    most = std::max(most, share.products);
+  }
+  return most;
+}
+
+// The machines among which a refit is divided, or could be.
+uint32_t MachinesFor(const RefitRun& run, const runtime::Calibration& text) {
+  if (run.share.task) return run.share.task->count;
+  const std::vector<uint32_t> twins = runtime::FirstTwins(run.plan, text);
+  uint32_t distinct = 0;
+  for (uint32_t group = 0; group < twins.size(); ++group) distinct += twins[group] == group;
+  return distinct;
 }
 
 }  // namespace
@@ -114,7 +182,7 @@ Result<RefitModelLoad> LoadForRefit(const RuntimeArguments& arguments) {
   return load;
 }
 
-Result<RefitRecord> RunRefit(const RefitRun& run) {
+Result<RefitDone> RunRefit(const RefitRun& run) {
   const RefitArguments& arguments = run.arguments;
   SHARD_TRY(const std::vector<TokenSession> texts, ReadCalibration(run));
   SHARD_CHECK(CheckHeldOutOf(run, texts));
@@ -122,7 +190,7 @@ Result<RefitRecord> RunRefit(const RefitRun& run) {
   runtime::RecordOptions(arguments.options, record);
   record.model = run.version;
   record.plan = RefitPlanDigest(run.plan);
-  const runtime::RefitInput input = InputOf(run, texts);
+  runtime::RefitInput input = InputOf(run, texts);
   record.parameters[kSessionWeights] = SessionWeightsText(input.weights);
   // What is refused leaves no store behind.
   SHARD_TRY(const runtime::Calibration taken, runtime::CheckRefit(input, arguments.options));
@@ -130,7 +198,21 @@ Result<RefitRecord> RunRefit(const RefitRun& run) {
   PrintWarnings(WarningsOf(run, texts, taken.tokens));
   const std::string part = TakenLines(taken.buckets);
   if (!part.empty()) PrintMessage(part);
-  SHARD_TRY(RefitStoreWriter store, RefitStoreWriter::Open(run.store, record));
+  const std::optional<RefitPart> groups = PartOf(run, taken);
+  if (groups && groups->groups.empty()) return RefitDone{std::move(record), {}};
+  SHARD_TRY(RefitStoreWriter store, RefitStoreWriter::Open(run.store, record, groups));
+  RefitDone done;
+  for (uint32_t group = 0; group < run.plan.groups.size() && !groups; ++group)
+    done.groups.push_back(group);
+  if (groups) {
+    done.groups = groups->groups;
+    input.groups = groups->groups;
+  }
+  SHARD_TRY(done.was_there, FinishedBefore(run.store));
+  if (done.was_there) {
+    done.record = store.record();
+    return done;
+  }
   Progress progress("refitting", ProgressUnit::kTokens);
   runtime::RefitEvents events;
   events.progress = progress.Shows();
@@ -140,7 +222,8 @@ Result<RefitRecord> RunRefit(const RefitRun& run) {
   };
   SHARD_CHECK(runtime::RefitModel(input, arguments.options, events, store, run.store));
   progress.Clear();
-  return store.record();
+  done.record = store.record();
+  return done;
 }
 
 Result<RefitNeeds> EstimateNeeds(const RefitRun& run) {
@@ -151,8 +234,14 @@ Result<RefitNeeds> EstimateNeeds(const RefitRun& run) {
   SHARD_TRY(const runtime::Calibration taken, runtime::CheckRefit(input, options));
   PrintWarnings(WarningsOf(run, texts, taken.tokens));
   SHARD_TRY(const double rate, RateOf(*run.loaded.executor));
+  const uint32_t machines = MachinesFor(run, taken);
   return RefitNeeds{runtime::EstimateRefit(*run.loaded.model, run.plan, options, taken.tokens),
-                    taken.buckets, taken.tokens, options.memory, rate};
+                    taken.buckets,
+                    taken.tokens,
+                    options.memory,
+                    rate,
+                    machines,
+                    machines > 1 ? MostOfOneMachine(run, taken, machines) : 0};
 }
 
 }  // namespace moepack::cli

@@ -13,13 +13,6 @@
 namespace moepack::cli {
 namespace {
 
-std::string JoinCommandText(const std::string& out) {
-  CommandLine line("join");
-  line.AddPath(manifest::TasksDirectory(out));
-  line.AddPath("-o", out);
-  return line.Text();
-}
-
 std::string DoneText(const TaskRun& run, const manifest::TaskReport& report, double seconds) {
   const std::string where = Shown(report.directory);
   if (report.was_there) return Cat("nothing to do: ", where, " is there already");
@@ -54,6 +47,13 @@ Json TaskJson(const TaskRun& run, const manifest::TaskReport& report, double sec
 
 }  // namespace
 
+std::string JoinCommandText(const std::string& out) {
+  CommandLine line("join");
+  line.AddPath(manifest::TasksDirectory(out));
+  line.AddPath("-o", out);
+  return line.Text();
+}
+
 Result<int> RunTask(manifest::Draft draft, const TaskRun& run) {
   PrintNotes(draft.files.notes);
   PrintWarnings(draft.files.warnings);
@@ -67,7 +67,7 @@ Result<int> RunTask(manifest::Draft draft, const TaskRun& run) {
   PrintWarnings(NotFiniteWarnings(report.pack));
   PrintWarnings(report.warnings);
   SHARD_CHECK(run.json ? WriteJsonResult(TaskJson(run, report, seconds))
-                       : WriteResult(TaskText(run, report, seconds)));
+                       : WriteReport(TaskText(run, report, seconds)));
   return kExitDone;
 }
 

@@ -17,6 +17,9 @@ struct TaskRun {
 // Writes the share of a draft and reports it; the number is the exit status.
 Result<int> RunTask(manifest::Draft draft, const TaskRun& run);
 
+// The command that joins the tasks of an output: "moepack join OUT.tasks -o OUT".
+std::string JoinCommandText(const std::string& out);
+
 // kInvalidArgument: an option that needs the whole output, which no task has.
 Error NotInTask(const char* option, const char* hint);
 

@@ -134,6 +134,8 @@ std::vector<WritingCommand> OtherCommands() {
             "made.json"),
       Makes("Refit", RefitWith({"-o", "made"}), "made"),
       InSteps("RefitStore", RefitWith({"--store", "made"}), "made", "refit.json"),
+      InSteps("RefitTask", RefitWith({"--store", "made", "--task", "1/2"}), "made.tasks",
+              "00001-of-00002.refit/refit.json"),
       InSteps("Experiment",
               {"experiment", "src", "--strategies", "contiguous", "--eligible", "4", "--tokens",
                "ids.txt", "--threads", "1", "-o", "made.json"},

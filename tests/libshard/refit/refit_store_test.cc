@@ -132,7 +132,7 @@ TEST_F(StoreOfOneGroup, RefusesToResumeAnotherRefit) {
   const auto writer = RefitStoreWriter::Open(directory_, other);
   ASSERT_FALSE(writer);
   EXPECT_EQ(writer.error().code, Code::kMismatch);
-  EXPECT_THAT(writer.error().message, HasSubstr("parameters: expected those of this refit"));
+  EXPECT_THAT(writer.error().message, HasSubstr("parameter lambda: expected "));
 }
 
 TEST_F(StoreOfOneGroup, IsWrittenByOneRefitAtATime) {

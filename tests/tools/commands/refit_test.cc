@@ -206,7 +206,7 @@ TEST_F(RefitCommand, StatisticsTellWhichTextIsForWhichGroup) {
   // Changed weights give another refit.
   const ToolRun other = Refit(text + "--store out.refit");
   EXPECT_EQ(other.status, 6);
-  EXPECT_THAT(other.err, HasSubstr("out.refit: parameters: expected those of this refit"));
+  EXPECT_THAT(other.err, HasSubstr("out.refit: parameter session_weights: expected alike, found "));
 }
 
 TEST_F(RefitCommand, StatisticsOfIdenticalGroupsHaveNoEffect) {
@@ -236,7 +236,7 @@ TEST_F(RefitCommand, StoreOfOneExecutorIsNotContinuedByAnother) {
   const ToolRun other = Refit(few + " --executor vulkan");
   if (other.status == 7 || other.status == 4) GTEST_SKIP() << other.err;
   EXPECT_EQ(other.status, 6);
-  EXPECT_THAT(other.err, HasSubstr("kept: parameters: expected those of this refit"));
+  EXPECT_THAT(other.err, HasSubstr("kept: parameter executor: expected vulkan, found none"));
 }
 
 TEST_F(RefitCommand, WhatIsRefusedLeavesNoStoreAndFailsInADryRunToo) {

@@ -52,6 +52,11 @@ std::string TakenLines(const std::vector<runtime::CalibrationBucket>& buckets) {
   return Join(lines, "\n");
 }
 
+std::string RefitNeedsLine(const RefitNeeds& needs) {
+  return Cat("would take about ", FormatElapsed(needs.estimate.products / needs.rate), " for ",
+             Plural(needs.tokens, "token"));
+}
+
 std::string RefitNeedsText(const RefitNeeds& needs) {
   const runtime::RefitEstimate& estimate = needs.estimate;
   const std::string taken = TakenLines(needs.buckets);
@@ -61,7 +66,12 @@ std::string RefitNeedsText(const RefitNeeds& needs) {
              " of activations and matrices, ", FormatBytes(estimate.weight_bytes), " of weights; ",
              FormatBytes(estimate.row_bytes - RowsInMemory(needs)), " on disk\nridge regression: ",
              estimate.joint ? "of all experts at once" : "expert by expert", "\ntime: about ",
-             FormatElapsed(estimate.products / needs.rate), "\n");
+             FormatElapsed(estimate.products / needs.rate),
+             needs.machines > 1 ? Cat(" on this machine; about ",
+                                      FormatElapsed(needs.products_of_one / needs.rate), " on ",
+                                      needs.machines, " like it (--task)")
+                                : "",
+             "\n");
 }
 
 Json RefitNeedsJson(const RefitNeeds& needs) {
@@ -83,7 +93,18 @@ Json RefitNeedsJson(const RefitNeeds& needs) {
           {"disk_bytes", estimate.row_bytes - RowsInMemory(needs)},
           {"joint_ridge", estimate.joint},
           {"multiplications", estimate.products},
-          {"seconds", estimate.products / needs.rate}};
+          {"seconds", estimate.products / needs.rate},
+          {"machines", needs.machines},
+          {"seconds_of_one",
+           (needs.machines > 1 ? needs.products_of_one : estimate.products) / needs.rate}};
+}
+
+std::string RefittedLine(const RefitRecord& record) {
+  const auto accepted = static_cast<uint64_t>(
+      std::count_if(record.outcomes.begin(), record.outcomes.end(),
+                    [](const RefitOutcome& outcome) { return outcome.accepted; }));
+  return Cat("the refit of ", accepted, " of ", Plural(record.outcomes.size(), "group"),
+             " was accepted, counted layer by layer");
 }
 
 std::string RefitText(const RefitRecord& record) {

@@ -21,13 +21,20 @@ struct RefitNeeds {
   uint64_t tokens = 0;
   uint64_t memory = 0;  // RefitOptions::memory
   double rate = 0;      // multiplications per second on this machine
+  // Among how many machines like this one the groups can be divided, or are; 1: there is only one
+  // group. The multiplications of that with the largest share.
+  uint32_t machines = 1;
+  double products_of_one = 0;
 };
 // What is taken of each bucket, a line each without a line break at the end; "" if it is
 // everything.
 std::string TakenLines(const std::vector<runtime::CalibrationBucket>& buckets);
 std::string RefitNeedsText(const RefitNeeds& needs);
+std::string RefitNeedsLine(const RefitNeeds& needs);
 Json RefitNeedsJson(const RefitNeeds& needs);
 // All layers and groups of a refit.
 std::string RefitText(const RefitRecord& record);
+// "the refit of 8 of 9 groups was accepted, counted layer by layer".
+std::string RefittedLine(const RefitRecord& record);
 
 }  // namespace moepack::cli

@@ -1,0 +1,111 @@
+// Calibrations that several tasks do together.
+#include <gmock/gmock.h>
+
+#include "runtime-shim/calibrate/expert_exchange.h"
+#include "tests/tools/run_moepack.h"
+
+namespace moepack::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr const char* kShared =
+    "quantize fixtures/tiny-moe --recipe Q4_K_M --calibrate fixtures/texts/manual.md "
+    "--most-tokens 400 --context 64 --least-tokens 8 ";
+
+class SharedCalibration : public testing::Test {
+ protected:
+  // Runs commands at the same time, each with its exit status in a file.
+  void RunTogether(const std::vector<std::string>& commands) const {
+    std::string all = "--version >/dev/null";
+    for (size_t i = 0; i < commands.size(); ++i) {
+      const std::string name = std::to_string(i);
+      all += "\n{ '" MOEPACK_BINARY "' " + commands[i] + " >" + name + ".out 2>" + name +
+             ".err; echo $? >" + name + ".rc; } &";
+    }
+    EXPECT_EQ(workspace_.Moepack(all + "\nwait").status, 0);
+  }
+  std::string Read(const std::string& name) const { return ReadFile(workspace_ / name); }
+  void ExpectDone(size_t command) const {
+    const std::string name = std::to_string(command);
+    EXPECT_EQ(Read(name + ".rc"), "0\n") << Read(name + ".err");
+  }
+  Workspace workspace_;
+};
+
+TEST(ExpertShares, HaveAboutTheSameNumberOfTokens) {
+  const std::vector<size_t> tokens = {5, 100, 40, 60, 0, 0};
+  EXPECT_THAT(runtime::ExpertsOfTask(tokens, 0, {0, 2}), ElementsAre(1, 4, 5));
+  EXPECT_THAT(runtime::ExpertsOfTask(tokens, 0, {1, 2}), ElementsAre(0, 2, 3));
+  EXPECT_THAT(runtime::ExpertsOfTask(tokens, 0, {0, 1}), ElementsAre(0, 1, 2, 3, 4, 5));
+}
+
+TEST_F(SharedCalibration, MakesTheStoreAndTheFileOfOneRun) {
+  const ToolRun whole = workspace_.Moepack(std::string(kShared) + "-o whole.gguf");
+  ASSERT_EQ(whole.status, 0) << whole.err;
+  RunTogether({std::string(kShared) + "-o out.gguf --task 0/2 --jobs 1",
+               std::string(kShared) + "-o out.gguf --task 1/2 --jobs 2"});
+  ExpectDone(0);
+  ExpectDone(1);
+  for (const char* file : {"calibration.json", "layer-000.bin", "layer-002.bin", "layer-003.bin"})
+    EXPECT_EQ(Read(std::string("out.gguf.calibrated/") + file),
+              Read(std::string("whole.gguf.calibrated/") + file))
+        << file;
+  const ToolRun join = workspace_.Moepack("join out.gguf.tasks -o out.gguf");
+  ASSERT_EQ(join.status, 0) << join.err;
+  EXPECT_EQ(Read("out.gguf"), Read("whole.gguf"));
+  // A task that lost all it wrote goes on from the whole store, and needs nobody.
+  fs::remove_all(workspace_ / "out.gguf.calibrated.tasks/00001-of-00002");
+  fs::remove_all(workspace_ / "out.gguf.tasks/00001-of-00002");
+  const ToolRun again = workspace_.Moepack(std::string(kShared) + "-o out.gguf --task 1/2");
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("; done before"));
+}
+
+TEST_F(SharedCalibration, TasksWithAStoreNeedNoText) {
+  ASSERT_EQ(workspace_.Moepack(std::string(kShared) + "-o whole.gguf").status, 0);
+  for (const char* task : {"0/2", "1/2"}) {
+    const ToolRun run = workspace_.Moepack(
+        std::string("quantize fixtures/tiny-moe --recipe Q4_K_M --calibrated-store "
+                    "whole.gguf.calibrated -o out.gguf --task ") +
+        task);
+    ASSERT_EQ(run.status, 0) << run.err;
+  }
+  ASSERT_EQ(workspace_.Moepack("join out.gguf.tasks -o out.gguf").status, 0);
+  EXPECT_EQ(Read("out.gguf"), Read("whole.gguf"));
+}
+
+TEST_F(SharedCalibration, TasksThatCalibrateSomethingElseAreRefused) {
+  // Each waits for the other, and then finds it.
+  RunTogether({std::string(kShared) + "-o out.gguf --task 0/2",
+               std::string(kShared) + "-o out.gguf --shrink 2 --task 1/2"});
+  for (const char* task : {"0", "1"}) {
+    const std::string errors = Read(std::string(task) + ".err");
+    EXPECT_EQ(Read(std::string(task) + ".rc"), "6\n") << errors;
+    EXPECT_THAT(errors, HasSubstr("parameter shrink: expected "));
+    EXPECT_THAT(errors, HasSubstr("tasks work together only if they calibrate the same"));
+  }
+}
+
+TEST_F(SharedCalibration, OtherInstructionsAreRefused) {
+  RunTogether({std::string(kShared) + "-o out.gguf --task 0/2",
+               std::string(kShared) + "-o out.gguf --task 1/2"});
+  ExpectDone(0);
+  const std::string record = "out.gguf.calibrated.tasks/00001-of-00002/calibration.json";
+  std::string text = Read(record);
+  const std::string name = "\"instructions\": \"";
+  const size_t at = text.find(name);
+  ASSERT_NE(at, std::string::npos);
+  WriteAll(workspace_ / record, text.replace(at, name.size(), name + "other than "));
+  fs::remove_all(workspace_ / "out.gguf.calibrated");
+  for (const char* task : {"0/2", "1/2"}) {
+    const ToolRun run = workspace_.Moepack(std::string(kShared) + "-o out.gguf --task " + task);
+    EXPECT_EQ(run.status, 6) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("00001-of-00002: parameter instructions: expected "));
+  }
+}
+
+}  // namespace
+}  // namespace moepack::cli
