@@ -382,8 +382,7 @@ class CalibrateRun final : public Calibrator {
     const quant::Format* const type = TypeOf(*output);
     const MatrixEncoder encoder(sums.Finish(), std::span(&type, 1), {}, options_);
     const std::vector<float> weights = DecodedRows(*output, 0, RowsOf(*output));
-    encoded.tensors[output->name] =
-        encoder.Encode({weights, columns, type}, encoded.outcome);
+    encoded.tensors[output->name] = encoder.Encode({weights, columns, type}, encoded.outcome);
     return Ok();
   }
 

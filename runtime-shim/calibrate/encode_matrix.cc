@@ -62,8 +62,8 @@ MatrixEncoder::MatrixEncoder(MomentPair moments, std::span<const quant::Format* 
       const size_t together = ColumnsTogether(*type);
       std::optional<FeedbackFactor>& factor = factors_[together].*member;
       if (factor) continue;
-      factor = FeedbackFactor::Of(moments.fit, shrinking,
-                                  {kFeedbackDamping, together, options.jobs});
+      factor =
+          FeedbackFactor::Of(moments.fit, shrinking, {kFeedbackDamping, together, options.jobs});
     }
   };
   if (enough) {

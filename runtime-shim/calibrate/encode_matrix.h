@@ -30,7 +30,7 @@ class MatrixEncoder {
   const CalibrateOptions& options_;
   std::vector<float> importance_, fit_importance_;  // empty without tokens
   std::map<size_t, Factors> factors_;               // by ColumnsTogether
-  std::optional<ProductErrors> errors_;  // on what is held out
+  std::optional<ProductErrors> errors_;             // on what is held out
 };
 
 // Rows [first, first + rows) of a tensor, of which all but the last dimension count as rows.
