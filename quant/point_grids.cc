@@ -91,7 +91,8 @@ void PutIq1M(PointsIn points, SignsIn, BytesOut bytes) {
 
 std::vector<float> Iq1Codes() {
   std::vector<float> codes;
-  for (const Iq1Bytes& point : Iq1PointBytes()) codes.insert(codes.end(), point.begin(), point.end());
+  for (const Iq1Bytes& point : Iq1PointBytes())
+    codes.insert(codes.end(), point.begin(), point.end());
   return codes;
 }
 

@@ -128,8 +128,7 @@ class Trials {
     moments.drift.resize(tried * tried);
     for (size_t i = 0; i < tried; ++i) moments.own[i * tried + i] = 1;
     const auto start = std::chrono::steady_clock::now();
-    trial.factor =
-        FeedbackFactor::Of(moments, {}, {.together = quant::kPointRun, .jobs = 1});
+    trial.factor = FeedbackFactor::Of(moments, {}, {.together = quant::kPointRun, .jobs = 1});
     trial.seconds = SecondsSince(start);
     return trial;
   }
@@ -138,8 +137,8 @@ class Trials {
 
 }  // namespace
 
-CalibrateEstimate EstimateCalibration(const Model& model, const TensorTypes& types,
-                                      uint64_t tokens, size_t jobs) {
+CalibrateEstimate EstimateCalibration(const Model& model, const TensorTypes& types, uint64_t tokens,
+                                      size_t jobs) {
   const auto& device = static_cast<const DeviceModel&>(model);
   const ModelSpec& spec = device.spec();
   std::map<uint32_t, LayerWork> layers;  // the output is the one after the last

@@ -196,16 +196,15 @@ class TileEncoder {
   }
 
   // With the errors F of the columns before and E of some from k on, the errors (E V)_k of these
-  // are (W + F V^-1 - Q) V for their part of V: the nearest Q to U = W + F V^-1, where errors cost V
-  // D V'. Sets U, less the bases, of `count` columns.
+  // are (W + F V^-1 - Q) V for their part of V: the nearest Q to U = W + F V^-1, where errors cost
+  // V D V'. Sets U, less the bases, of `count` columns.
   void TargetsFrom(size_t k, size_t count, const Panel& taken, Tile& targets) const {
     Tile moved(count);  // F V^-1
     for (size_t i = 0; i < count; ++i) {
       std::copy_n(taken.row(i), kLane, moved.row(i));
       for (size_t j = 0; j < i; ++j) Subtract(moved.row(j), Upper(k, j, i), moved.row(i));
       for (size_t c = 0; c < kLane; ++c)
-        targets.row(i)[c] =
-            wanted_.row(k + i)[c] + moved.row(i)[c] - scales_.base.row(k + i)[c];
+        targets.row(i)[c] = wanted_.row(k + i)[c] + moved.row(i)[c] - scales_.base.row(k + i)[c];
     }
   }
 
@@ -239,9 +238,8 @@ class TileEncoder {
                   {targets.row(0), signs.row(0), scales_.scale.row(k), costs.data()}, chosen);
     for (size_t i = 0; i < size; ++i) {
       for (size_t c = 0; c < kLane; ++c)
-        values.row(i)[c] =
-            scales_.base.row(k + i)[c] +
-            scales_.scale.row(k)[c] * signs.row(i)[c] * grid.codes[chosen[c] * size + i];
+        values.row(i)[c] = scales_.base.row(k + i)[c] + scales_.scale.row(k)[c] * signs.row(i)[c] *
+                                                            grid.codes[chosen[c] * size + i];
     }
   }
 
@@ -396,10 +394,10 @@ class TileEncoder {
     }
     const size_t values = matrix_.format->block_values;
     ForBlocks(count, blocks, [&](size_t c, std::span<std::byte> block, size_t first) {
-      grid.put(std::span(points).subspan(c * per_row + first / grid.size, values / grid.size),
-               std::span(signs).subspan(c * runs + first / quant::kPointRun,
-                                        values / quant::kPointRun),
-               block);
+      grid.put(
+          std::span(points).subspan(c * per_row + first / grid.size, values / grid.size),
+          std::span(signs).subspan(c * runs + first / quant::kPointRun, values / quant::kPointRun),
+          block);
     });
   }
 

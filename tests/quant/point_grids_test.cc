@@ -35,9 +35,9 @@ class PointGrids : public testing::TestWithParam<const Format*> {
     return values;
   }
   std::vector<float> AllOf(size_t point) const {
-    return With(std::vector<uint16_t>(format().block_values / grid().size,
-                                      static_cast<uint16_t>(point)),
-                std::vector<uint8_t>(format().block_values / kPointRun), EncodedBlock());
+    return With(
+        std::vector<uint16_t>(format().block_values / grid().size, static_cast<uint16_t>(point)),
+        std::vector<uint8_t>(format().block_values / kPointRun), EncodedBlock());
   }
 };
 

@@ -167,8 +167,8 @@ double ErrorOf(const char* type, bool feedback, bool drift) {
 }
 
 TEST(FeedbackError, FallsWithFeedbackAndMoreWithTheDrift) {
-  for (const char* type : {"q3_K", "q4_K", "iq4_xs", "iq3_xxs", "iq3_s", "iq2_xxs", "iq2_xs", "iq2_s", "iq1_m",
-                           "iq1_s"}) {
+  for (const char* type : {"q3_K", "q4_K", "iq4_xs", "iq3_xxs", "iq3_s", "iq2_xxs", "iq2_xs",
+                           "iq2_s", "iq1_m", "iq1_s"}) {
     const double plain = ErrorOf(type, false, false), own = ErrorOf(type, true, false);
     EXPECT_LT(own, 0.7 * plain) << type;
     EXPECT_LT(ErrorOf(type, true, true), own) << type;

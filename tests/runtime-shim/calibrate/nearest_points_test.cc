@@ -40,8 +40,8 @@ struct MadeTargets {
     const size_t size = grid.size;
     std::array<double, kMostOfPoint> error;
     for (size_t i = 0; i < size; ++i)
-      error[i] = wanted[i * kPanelColumns + c] - double{scales[c]} * signs[i * kPanelColumns + c] *
-                                                     grid.codes[point * size + i];
+      error[i] = wanted[i * kPanelColumns + c] -
+                 double{scales[c]} * signs[i * kPanelColumns + c] * grid.codes[point * size + i];
     double sum = 0;
     for (size_t i = 0; i < size; ++i) {
       for (size_t j = 0; j < size; ++j) sum += error[i] * error[j] * costs[i * size + j];
