@@ -21,7 +21,7 @@ std::map<std::string, std::string> FilesIn(const fs::path& root) {
 }
 
 constexpr const char* kFewTokens =
-    "--text fixtures/texts/manual.md fixtures/texts/header.txt --most-tokens 300 --context 64 "
+    "--text fixtures/texts/manual.md fixtures/texts/header.txt --context 64 "
     "--least-tokens 20 --steps ridge ";
 
 class RefitParts : public testing::Test {
