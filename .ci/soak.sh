@@ -9,7 +9,7 @@ build=$1
 shift
 rows='faults full-disk dead-device interrupts kills registry-kills power allocations'
 rows="$rows every-allocation locks verify-resume limits"
-rows="$rows trillion refit-gate neon peers sanitizers races clang fresh-root two-builds fuzz"
+rows="$rows trillion refit-gate neon peers sanitizers races clang fresh-root arm64 two-builds fuzz"
 wanted=${*:-$rows}
 export MOEPACK_SOAK=${MOEPACK_SOAK:-1}
 failed=
@@ -91,6 +91,7 @@ suites sanitizers env -u MOEPACK_SOAK .ci/check.sh "$(nproc)" debug-clang-whole
 suites races env -u MOEPACK_SOAK .ci/check.sh "$(nproc)" tsan-whole
 suites clang env -u MOEPACK_SOAK .ci/check.sh "$(nproc)" release-clang-whole
 script fresh-root tests/install/fresh_root.sh
+script arm64 tests/install/arm64_packages.sh
 script two-builds tests/install/two_builds.sh
 case " $wanted " in
   *" fuzz "*)

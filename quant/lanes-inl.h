@@ -1,6 +1,6 @@
 // Blocks side by side in the lanes of vectors, for one instruction set at a time (Highway includes
 // this file once for each): vector i holds value i of every block, so each block keeps its own
-// order of additions and gets the bits of the scalar reference. docs/quant-kernels.md.
+// order of additions and gets the bits of the scalar reference. docs/quant-formats.md.
 #if defined(QUANT_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUANT_LANES_INL_H_
 #undef QUANT_LANES_INL_H_

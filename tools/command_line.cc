@@ -9,7 +9,9 @@
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
+#include "tools/complete.h"
 #include "tools/help.h"
+#include "tools/options/standard_input.h"
 
 namespace moepack::cli {
 namespace {
@@ -31,26 +33,22 @@ struct OtherWord {
   const char* hint;
 };
 constexpr OtherWord kOtherWords[] = {
-    {"split", "`moepack build` splits a model, `moepack shard-experts` keeps its types"},
     {"shard", "`moepack build` splits a model, `moepack shard-experts` keeps its types"},
     {"convert", "`moepack quantize` writes GGUF, `moepack statistics convert` other statistics"},
     {"export", "`moepack quantize` writes GGUF, `moepack assemble` a node that a runtime loads"},
     {"merge", "`moepack join` puts parts of a distribution together"},
-    {"info", "`moepack list-tensors` shows a model, `moepack inspect` what is published"},
     {"show", "`moepack list-tensors` shows a model, `moepack inspect` what is published"},
     {"validate",
      "`moepack check` compares a model with its config, `moepack verify` a "
      "distribution with its digests"},
     {"test", "`moepack verify` checks digests, `moepack eval` what the split costs"},
     {"compare", "`moepack diff` compares two distributions"},
-    {"push", "`moepack publish` sends to a registry"},
     {"upload", "`moepack publish` sends to a registry"},
     {"download", "`moepack pull` fetches from a registry"},
     {"fetch", "`moepack pull` fetches from a registry"},
     {"imatrix", "`moepack profile` measures an importance matrix"},
     {"perplexity", "`moepack eval` measures perplexity and divergence"},
     {"generate", "`moepack run` generates text"},
-    {"version", "`moepack --version` prints the version"},
 };
 
 constexpr const char* kVersionHint = "`moepack --version` prints the version";
@@ -63,7 +61,8 @@ Error UnknownCommand(Commands commands, std::string_view name,
     return {Code::kInvalidArgument, Cat("unknown option ", Quoted(name)),
             hint.empty() ? "options follow the command; `moepack help` lists the commands" : hint};
   }
-  std::vector<std::string> known = {"help"};
+  std::vector<std::string> known = {"help", "version"};
+  for (const Alias& alias : kAliases) known.emplace_back(alias.name);
   for (const ListedCommand& listed : commands) known.emplace_back(listed.command->name);
   std::string hint = DidYouMean(name, known);
   for (const OtherWord& other : kOtherWords) {
@@ -286,7 +285,7 @@ int UsageFailure(const Command& command, const CLI::App& app, Error error) {
 int RunCommand(const Command& command, int argc, const char* const* argv) {
   CLI::App app;
   StartSection(app, "General");
-  app.set_help_flag("-h,--help");
+  AddHelpOptions(app);
   const auto run = command.bind(app);
   SharedOptions shared;
   AddSharedOptions(app, shared);
@@ -296,6 +295,8 @@ int RunCommand(const Command& command, int argc, const char* const* argv) {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     return PrintText(HelpText(command));
+  } catch (const CLI::CallForAllHelp&) {
+    return PrintText(FullHelpText(command));
   } catch (const CLI::ParseError& parse_error) {
     return UsageFailure(command, app, ParseFailure(command, app, parse_error));
   }
@@ -304,6 +305,9 @@ int RunCommand(const Command& command, int argc, const char* const* argv) {
   }
   if (const Status values = CheckValues(app); !values) {
     return Finish(Error(values.error()).Within(command.name));
+  }
+  if (const Status input = CheckStandardInput(app); !input) {
+    return Finish(Error(input.error()).Within(command.name));
   }
   if (shared.quiet) BeQuiet();
   const int status = Finish(run());
@@ -320,24 +324,33 @@ int RunHelp(Commands commands, int argc, const char* const* argv) {
     return Finish(Error{Code::kInvalidArgument, Cat("unexpected argument ", Quoted(argv[1])),
                         "`moepack help` lists the commands"});
   if (topic == "--markdown") return PrintText(MarkdownReference(commands));
-  if (topic == "help" || topic == "--help" || topic == "-h")
+  if (topic == "help" || topic == "--help" || topic == "-h" || topic == "version")
     return PrintText(OverviewText(commands));
   const Command* command = FindCommand(commands, topic);
   if (command == nullptr) return Finish(UnknownCommand(commands, topic, {"--markdown", "--help"}));
-  return PrintText(HelpText(*command));
+  return PrintText(FullHelpText(*command));
 }
 
 }  // namespace
 
+void AddHelpOptions(CLI::App& app) {
+  app.set_help_flag("-h", "Print the options that matter most, on one screen.");
+  app.set_help_all_flag("--help", "Print this help.");
+}
+
 void AddSharedOptions(CLI::App& app, SharedOptions& options) {
   StartSection(app, "General");
-  app.add_flag("--quiet", options.quiet,
-               "Print no progress, notes or warnings; errors are still printed.");
+  app.add_flag("-q,--quiet", options.quiet,
+               "Print errors and one line that says the result, or the document that --json, "
+               "--format and the like ask for, and nothing else.");
   app.add_flag("--strict", options.strict,
                "Exit with status 6 if there were warnings, even though the work was done.");
 }
 
 const Command* FindCommand(Commands commands, std::string_view name) {
+  for (const Alias& alias : kAliases) {
+    if (alias.name == name) name = alias.command;
+  }
   for (const ListedCommand& listed : commands) {
     if (listed.command->name == name) return listed.command;
   }
@@ -350,9 +363,10 @@ int RunCommandLine(Commands commands, int argc, const char* const* argv) {
     return kExitUsage;
   }
   const std::string_view name = argv[1];
-  if (name == "--version" || name == "-V") return PrintText(VersionText());
+  if (name == "--version" || name == "-V" || name == "version") return PrintText(VersionText());
   if (name == "help" || name == "--help" || name == "-h")
     return RunHelp(commands, argc - 2, argv + 2);
+  if (name == kCompleteVerb) return PrintText(CompletionText(commands, {argv + 2, argv + argc}));
   const Command* command = FindCommand(commands, name);
   if (command == nullptr) return Finish(UnknownCommand(commands, name, {"--help", "--version"}));
   return RunCommand(*command, argc - 1, argv + 1);

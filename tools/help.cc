@@ -2,68 +2,25 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
+#include <deque>
+#include <map>
+#include <utility>
 
 #include "libshard/base/text/text.h"
+#include "libshard/base/tool_version.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
+#include "tools/command_options.h"
+#include "tools/essential_options.h"
 
 namespace moepack::cli {
 namespace {
 
 constexpr size_t kWidth = 100;
-
-struct OptionHelp {
-  std::string label;  // "-o, --output DIR"
-  std::string text;
-  std::string section;
-  bool positional = false;
-  bool required = false;
-};
-
-OptionHelp Describe(const CLI::Option& option) {
-  OptionHelp help{"", option.get_description(), option.get_group(), option.get_positional(),
-                  option.get_required()};
-  const std::string value = option.get_type_name();
-  if (help.positional) {
-    help.label = option.get_name(true);
-    if (option.get_items_expected_max() > 1) help.label += "...";
-    return help;
-  }
-  std::vector<std::string> names;
-  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
-  help.label = moepack::Join(names, ", ");
-  if (!value.empty()) help.label += " " + value;
-  return help;
-}
-
-// Every option of a command, arguments first, --help last.
-std::vector<OptionHelp> DescribeAll(const CLI::App& app) {
-  std::vector<OptionHelp> all;
-  for (const CLI::Option* option : app.get_options()) {
-    if (option != app.get_help_ptr()) all.push_back(Describe(*option));
-  }
-  std::stable_partition(all.begin(), all.end(),
-                        [](const OptionHelp& help) { return help.positional; });
-  if (app.get_help_ptr() != nullptr) all.push_back(Describe(*app.get_help_ptr()));
-  return all;
-}
-
-// A command's parser, made only to read its options.
-struct BoundCommand {
-  explicit BoundCommand(const Command& command) {
-    StartSection(app, "General");
-    app.set_help_flag("-h,--help", "Print this help.");
-    command.bind(app);
-    AddSharedOptions(app, shared);
-    options = DescribeAll(app);
-  }
-  CLI::App app;
-  SharedOptions shared;
-  std::vector<OptionHelp> options;
-};
+constexpr size_t kTextColumn = 28;  // of the short help
 
 std::string Usage(const Command& command, const std::vector<OptionHelp>& options) {
   std::string usage = Cat("moepack ", command.name);
@@ -98,6 +55,39 @@ std::vector<OptionSection> Sections(const std::vector<OptionHelp>& options) {
   return sections;
 }
 
+// The arguments, and the options in the order of kEssentialOptions.
+std::vector<const OptionHelp*> Essential(const Command& command,
+                                         const std::vector<OptionHelp>& options) {
+  std::vector<const OptionHelp*> found;
+  for (const OptionHelp& option : options) {
+    if (option.positional) found.push_back(&option);
+  }
+  for (const EssentialOptions& row : kEssentialOptions) {
+    if (row.command != command.name) continue;
+    for (const std::string_view name : row.options) {
+      for (const OptionHelp& option : options) {
+        if (!name.empty() && option.IsNamed(name)) found.push_back(&option);
+      }
+    }
+  }
+  return found;
+}
+
+// A label, and behind it a text that may have several lines.
+std::string ShortEntry(const std::string& label, const std::string& text) {
+  std::string lines = Wrap(text, kTextColumn, kWidth);
+  const std::string start = "  " + label + "  ";
+  return start.size() > kTextColumn ? start + "\n" + lines : lines.replace(0, start.size(), start);
+}
+
+// ", which is also called push"; "" for a command with one name.
+std::string AliasText(const Command& command) {
+  for (const Alias& alias : kAliases) {
+    if (alias.command == command.name) return Cat("; `moepack ", alias.name, "` is the same");
+  }
+  return "";
+}
+
 std::string EscapeCell(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -107,20 +97,80 @@ std::string EscapeCell(std::string_view text) {
   return out;
 }
 
-std::string MarkdownCommand(const Command& command) {
-  const BoundCommand bound(command);
+std::string MarkdownTable(const OptionSection& section) {
+  std::string out = Cat("| ", section.title, " | meaning |\n|---|---|\n");
+  for (const OptionHelp& option : section.options) {
+    out += Cat("| `", EscapeCell(option.label), "` | ", EscapeCell(option.text), " |\n");
+  }
+  return out + "\n";
+}
+
+// The first long name, by which the reference knows an option: "--output".
+std::string LongName(const OptionHelp& option) {
+  const std::string& label = option.label;
+  const size_t begin = label.find("--");
+  return begin == std::string::npos ? label
+                                    : label.substr(begin, label.find_first_of(", ", begin) - begin);
+}
+
+// The options that several commands have with the same text. The reference lists each of them once.
+// Where a name has more than one text, the one that most commands have is shared.
+class SharedRows {
+ public:
+  explicit SharedRows(const std::deque<BoundCommand>& commands) {
+    std::vector<OptionHelp> rows;
+    std::map<std::pair<std::string, std::string>, int> uses;
+    for (const BoundCommand& command : commands) {
+      for (const OptionHelp& option : command.options) {
+        if (!option.positional && ++uses[{option.label, option.text}] == 2) rows.push_back(option);
+      }
+    }
+    std::map<std::string, OptionHelp> best;
+    for (const OptionHelp& row : rows) {
+      OptionHelp& known = best.try_emplace(LongName(row), row).first->second;
+      if (uses[{row.label, row.text}] > uses[{known.label, known.text}]) known = row;
+    }
+    for (const OptionHelp& row : rows) {
+      const OptionHelp& known = best.at(LongName(row));
+      if (row.label == known.label && row.text == known.text) rows_.push_back(row);
+    }
+  }
+
+  bool Has(const OptionHelp& option) const {
+    return std::any_of(rows_.begin(), rows_.end(), [&](const OptionHelp& row) {
+      return row.label == option.label && row.text == option.text;
+    });
+  }
+  const std::vector<OptionHelp>& rows() const { return rows_; }
+
+ private:
+  std::vector<OptionHelp> rows_;
+};
+
+std::string MarkdownShared(const SharedRows& shared) {
+  std::string out =
+      "## Shared options\n\nSeveral commands take these with one meaning. Each command below names "
+      "those that it takes.\n\n";
+  for (const OptionSection& section : Sections(shared.rows())) out += MarkdownTable(section);
+  return out;
+}
+
+std::string MarkdownCommand(const Command& command, const BoundCommand& bound,
+                            const SharedRows& shared) {
   std::string out = Cat("### ", command.name, "\n\n", command.summary, ".\n\n```sh\n",
                         command.examples[0], "\n", command.examples[1], "\n```\n\n");
   out += Wrap(command.description, 0, kWidth);
   out += Cat("\nUsage: `", Usage(command, bound.options), "`\n\n");
-  for (const OptionSection& section : Sections(bound.options)) {
-    out += Cat("| ", section.title, " | meaning |\n|---|---|\n");
-    for (const OptionHelp& option : section.options) {
-      out += Cat("| `", EscapeCell(option.label), "` | ", EscapeCell(option.text), " |\n");
-    }
-    out += "\n";
+  std::string names;
+  for (OptionSection& section : Sections(bound.options)) {
+    std::erase_if(section.options, [&](const OptionHelp& option) {
+      const bool is_shared = !option.positional && shared.Has(option);
+      if (is_shared) names += Cat(names.empty() ? "" : ", ", "`", LongName(option), "`");
+      return is_shared;
+    });
+    if (!section.options.empty()) out += MarkdownTable(section);
   }
-  return out;
+  return out + Wrap(Cat("[Shared](#shared-options): ", names), 0, kWidth) + "\n";
 }
 
 }  // namespace
@@ -142,8 +192,10 @@ std::string OverviewText(Commands commands) {
     out += columns.Line(cells(*listed.command), 2);
   }
   out +=
-      "\n`moepack help COMMAND` explains one command and starts with two examples.\n"
-      "`moepack --version` prints the version, `moepack help --markdown` the whole reference.\n";
+      "\n`moepack COMMAND -h` shows two examples and the options that matter most, `moepack help\n"
+      "COMMAND` all of them. `moepack version` prints the version, `moepack completion SHELL` "
+      "what\n"
+      "completes these words in a shell, `moepack help --markdown` the whole reference.\n";
   return out;
 }
 
@@ -152,6 +204,16 @@ std::string UsageLine(const Command& command, const CLI::App& app) {
 }
 
 std::string HelpText(const Command& command) {
+  const BoundCommand bound(command);
+  std::string out = Cat(command.summary, ".\n\nusage: ", Usage(command, bound.options), "\n\n  ",
+                        command.examples[0], "\n  ", command.examples[1], "\n\n");
+  for (const OptionHelp* option : Essential(command, bound.options))
+    out += ShortEntry(option->label, ShortText(*option, bound.options));
+  return Cat(out, "\n`moepack ", command.name, " --help` explains the command and all of its ",
+             Plural(bound.options.size(), "option"), AliasText(command), ".\n");
+}
+
+std::string FullHelpText(const Command& command) {
   const BoundCommand bound(command);
   std::string out =
       Cat("Examples:\n  ", command.examples[0], "\n  ", command.examples[1],
@@ -167,12 +229,15 @@ std::string HelpText(const Command& command) {
 }
 
 std::string MarkdownReference(Commands commands) {
-  std::string out;
+  std::deque<BoundCommand> bound;
+  for (const ListedCommand& listed : commands) bound.emplace_back(*listed.command);
+  const SharedRows shared(bound);
+  std::string out = MarkdownShared(shared);
   std::string_view section;
-  for (const ListedCommand& listed : commands) {
-    if (section != listed.section) out += Cat("## ", listed.section, "\n\n");
-    section = listed.section;
-    out += MarkdownCommand(*listed.command);
+  for (size_t i = 0; i < commands.size(); ++i) {
+    if (section != commands[i].section) out += Cat("## ", commands[i].section, "\n\n");
+    section = commands[i].section;
+    out += MarkdownCommand(*commands[i].command, bound[i], shared);
   }
   out += "## Exit status\n\n| status | meaning |\n|---|---|\n";
   for (const ExitMeaning& exit : kExitMeanings) {
@@ -181,6 +246,6 @@ std::string MarkdownReference(Commands commands) {
   return out;
 }
 
-std::string VersionText() { return "moepack " MOEPACK_VERSION "\n"; }
+std::string VersionText() { return Cat("moepack ", ToolVersion(), "\n"); }
 
 }  // namespace moepack::cli

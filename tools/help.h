@@ -9,8 +9,10 @@ namespace moepack::cli {
 
 // What moepack does and which commands it has, by section.
 std::string OverviewText(Commands commands);
-// Examples first, then usage, description, arguments, and options by section.
+// For -h, one screen: usage, examples, arguments, and the options of kEssentialOptions.
 std::string HelpText(const Command& command);
+// For --help: examples first, then usage, description, arguments, and all options by section.
+std::string FullHelpText(const Command& command);
 // "usage: moepack plan [options] SRC --groups N".
 std::string UsageLine(const Command& command, const CLI::App& app);
 // The reference part of docs/cli.md: every command by section, then the exit status.

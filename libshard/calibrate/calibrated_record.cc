@@ -11,11 +11,13 @@
 #include "libshard/base/text/format_version.h"
 #include "libshard/base/text/record.h"
 #include "libshard/base/text/text.h"
+#include "libshard/base/text/utf8.h"
 
 namespace moepack {
 namespace {
 
 constexpr size_t kVersionDigits = 16;
+constexpr const char* kKeyPrefix = "moepack.calibration.";
 
 template <auto kMember>
 constexpr auto Whole = As<kMember, &JsonFields::Unsigned>;
@@ -205,6 +207,18 @@ uint64_t CalibratedRecord::tokens() const {
   return sum;
 }
 
+CalibratedOutcome CalibratedRecord::sum() const {
+  CalibratedOutcome sum;
+  for (const CalibratedOutcome& layer : layers) {
+    sum.matrices += layer.matrices;
+    sum.accepted += layer.accepted;
+    sum.few_tokens += layer.few_tokens;
+    sum.worse += layer.worse;
+    sum.unseen += layer.unseen;
+  }
+  return sum;
+}
+
 std::string TypesDigest(const std::map<std::string, const quant::Format*, std::less<>>& types) {
   std::string text;
   for (const auto& [name, type] : types) text += Cat(name, " ", type->name, "\n");
@@ -231,7 +245,7 @@ Result<CalibratedRecord> CalibratedFromJson(const std::string& where, const Json
 
 void SetCalibrationKeys(const CalibratedRecord& record, GgufMetadata& metadata) {
   const auto set = [&](const char* key, GgufValue value) {
-    metadata.Set(Cat("moepack.calibration.", key), std::move(value));
+    metadata.Set(Cat(kKeyPrefix, key), std::move(value));
   };
   // The record has the digest of every file, so its own stands for all the bytes.
   set("version",
@@ -240,6 +254,17 @@ void SetCalibrationKeys(const CalibratedRecord& record, GgufMetadata& metadata) 
       GgufValue::U32(static_cast<uint32_t>(std::min<uint64_t>(record.tokens(), UINT32_MAX))));
   set("texts", GgufValue::String(Sha256Hex(WriteJson(CalibrationTextsToJson(record.calibration)))));
   for (const auto& [name, value] : record.parameters) set(name.c_str(), GgufValue::String(value));
+}
+
+std::optional<CalibrationKeys> FindCalibrationKeys(const GgufMetadata& metadata) {
+  constexpr size_t kMostKeyText = 64;  // a SHA-256
+  const auto text = [&](const char* key) {
+    const std::string_view found = metadata.String(Cat(kKeyPrefix, key)).value_or("");
+    return found.size() <= kMostKeyText && IsUtf8(found) ? std::string(found) : std::string();
+  };
+  if (metadata.Find(Cat(kKeyPrefix, "version")) == nullptr) return std::nullopt;
+  return CalibrationKeys{text("version"), text("method"), text("texts"),
+                         metadata.Uint(Cat(kKeyPrefix, "tokens")).value_or(0)};
 }
 
 }  // namespace moepack

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -85,6 +86,8 @@ struct CalibratedRecord {
   bool finished() const { return layers.size() == size_t{layer_count} + 1; }
   // Tokens of the texts that were taken.
   uint64_t tokens() const;
+  // The counts of all layers.
+  CalibratedOutcome sum() const;
 };
 
 // Digest, 64 hexadecimal digits, of which tensor gets which type.
@@ -96,5 +99,16 @@ Result<CalibratedRecord> CalibratedFromJson(const std::string& where, const Json
 
 // What a GGUF with these tensors says about them: moepack.calibration.*.
 void SetCalibrationKeys(const CalibratedRecord& record, GgufMetadata& metadata);
+
+// What a reader of a GGUF learns from these keys.
+struct CalibrationKeys {
+  std::string version;  // 16 digits of a digest of the record
+  std::string method, texts;
+  uint64_t tokens = 0;
+  bool operator==(const CalibrationKeys&) const = default;
+};
+// No value for files that were not calibrated. The metadata may be hostile: texts that are longer
+// than ours are left out.
+std::optional<CalibrationKeys> FindCalibrationKeys(const GgufMetadata& metadata);
 
 }  // namespace moepack

@@ -54,7 +54,7 @@ Status ReadLayerFile(const fs::path& directory, const CalibratedOutcome& layer,
 }
 
 Result<EncodedTensors> ReadTensorsOf(const fs::path& directory, const CalibratedOutcome& layer) {
-  // What a record promises takes memory only as bytes of the file arrive.
+  // What a record states takes memory only as bytes of the file arrive.
   std::vector<std::byte> whole;
   SHARD_CHECK(ReadLayerFile(directory, layer, [&](std::span<const std::byte> piece) {
     whole.insert(whole.end(), piece.begin(), piece.end());
@@ -102,6 +102,8 @@ Status CheckSameCalibration(const fs::path& directory, const CalibratedRecord& w
   if (wanted.model != found.model) return Differs(directory, "model", wanted.model, found.model);
   if (wanted.types != found.types)
     return Differs(directory, "types of the tensors", wanted.types, found.types);
+  if (wanted.layer_count != found.layer_count)
+    return Differs(directory, "layers", Cat(wanted.layer_count), Cat(found.layer_count));
   const auto other = FirstDifferentParameter(wanted.parameters, found.parameters);
   if (other)
     return Differs(directory, Cat("parameter ", Shown(other->name)), other->wanted, other->found);

@@ -337,7 +337,7 @@ class Promiser {
     }
     if (!family_.promise.complete) {
       out_.partial = true;
-      out_.missing.push_back(Cat("what only models of ", family_.name, " have"));
+      out_.missing.push_back(Cat("tensors that only ", family_.name, " models have"));
     }
     const auto& architectures = family_.promise.indexed;
     const bool indexed =

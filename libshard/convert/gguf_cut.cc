@@ -158,7 +158,7 @@ Status KeyCutter::LowerUsed() {
   const bool list = metadata_.Find(key)->type == GgufType::kArray;
   metadata_.Set(key, list ? GgufValue::U32s(lowered) : GgufValue::U32(lowered.front()));
   notes_.push_back(Cat(key, " is lowered from ", before, " to ", most_used_,
-                       ": no more experts are there to choose"));
+                       ": there are no more experts to choose from"));
   return Ok();
 }
 

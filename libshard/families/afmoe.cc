@@ -10,7 +10,7 @@
 #include "libshard/model/config_fields.h"
 #include "libshard/model/layer_fields.h"
 
-namespace moepack {
+namespace moepack::afmoe {
 namespace {
 
 constexpr const char* kGraph = "afmoe";  // general.architecture
@@ -123,7 +123,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kAfmoe = {
+constinit const FamilyEntry kFamily = {
     .names = {"afmoe", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -133,4 +133,4 @@ constinit const FamilyEntry kAfmoe = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::afmoe

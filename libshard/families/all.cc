@@ -14,7 +14,7 @@
 namespace moepack {
 namespace {
 
-#define SHARD_LIST_FAMILY(name) &name,
+#define SHARD_LIST_FAMILY(name) &name::kFamily,
 constexpr const FamilyEntry* kEntries[] = {SHARD_FAMILIES(SHARD_LIST_FAMILY)};
 #undef SHARD_LIST_FAMILY
 

@@ -3,7 +3,7 @@
 #include "libshard/families/families.h"
 #include "libshard/families/name_rows.h"
 
-namespace moepack {
+namespace moepack::arctic {
 namespace {
 
 Family Table() {
@@ -29,10 +29,10 @@ constexpr GgufArchitecture kGraphs[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kArctic = {
+constinit const FamilyEntry kFamily = {
     .names = {"arctic", kArchitectures, kModelTypes},
     .table = Table,
     .graphs = kGraphs,
 };
 
-}  // namespace moepack
+}  // namespace moepack::arctic

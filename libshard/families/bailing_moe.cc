@@ -10,7 +10,7 @@
 #include "libshard/families/name_rows.h"
 #include "libshard/model/config_fields.h"
 
-namespace moepack {
+namespace moepack::bailing_moe {
 namespace {
 
 constexpr const char* kGraph = "bailingmoe";  // general.architecture
@@ -132,7 +132,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kBailingMoe = {
+constinit const FamilyEntry kFamily = {
     .names = {"bailing-moe", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -142,4 +142,4 @@ constinit const FamilyEntry kBailingMoe = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::bailing_moe

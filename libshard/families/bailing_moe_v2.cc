@@ -8,7 +8,7 @@
 #include "libshard/families/name_rows.h"
 #include "libshard/model/config_fields.h"
 
-namespace moepack {
+namespace moepack::bailing_moe_v2 {
 namespace {
 
 constexpr const char* kGraph = "bailingmoe2";  // general.architecture
@@ -106,7 +106,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kBailingMoeV2 = {
+constinit const FamilyEntry kFamily = {
     .names = {"bailing-moe-v2", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -116,4 +116,4 @@ constinit const FamilyEntry kBailingMoeV2 = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::bailing_moe_v2

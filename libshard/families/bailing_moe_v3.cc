@@ -14,7 +14,7 @@
 #include "libshard/model/config_fields.h"
 #include "libshard/model/layer_fields.h"
 
-namespace moepack {
+namespace moepack::bailing_moe_v3 {
 namespace {
 
 constexpr const char* kGraph = "bailingmoe3";  // general.architecture
@@ -163,7 +163,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kBailingMoeV3 = {
+constinit const FamilyEntry kFamily = {
     .names = {"bailing-moe-v3", kArchitectures, kModelTypes},
     .table = Table,
     .graphs = kGraphs,
@@ -172,4 +172,4 @@ constinit const FamilyEntry kBailingMoeV3 = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::bailing_moe_v3

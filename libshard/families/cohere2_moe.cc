@@ -13,7 +13,7 @@
 #include "libshard/model/config_fields.h"
 #include "libshard/model/layer_experts.h"
 
-namespace moepack {
+namespace moepack::cohere2_moe {
 namespace {
 
 constexpr const char* kGraph = "cohere2moe";  // general.architecture
@@ -203,7 +203,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kCohere2Moe = {
+constinit const FamilyEntry kFamily = {
     .names = {"cohere2-moe", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -213,4 +213,4 @@ constinit const FamilyEntry kCohere2Moe = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::cohere2_moe

@@ -4,7 +4,7 @@
 #include "libshard/families/families.h"
 #include "libshard/families/name_rows.h"
 
-namespace moepack {
+namespace moepack::dbrx {
 namespace {
 
 Family Table() {
@@ -36,10 +36,10 @@ constexpr GgufArchitecture kGraphs[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kDbrx = {
+constinit const FamilyEntry kFamily = {
     .names = {"dbrx", kArchitectures, kModelTypes},
     .table = Table,
     .graphs = kGraphs,
 };
 
-}  // namespace moepack
+}  // namespace moepack::dbrx

@@ -41,8 +41,10 @@ struct MlaRows {
 void AddMlaRows(HfFamily& family, const MlaRows& rows);
 void AddMlaKeys(const Mla& mla, const HfShape& shape, ArchKeys& keys);
 
-// DeepSeek-V3's conversion, which Kimi-K2.5's is, too.
-Result<GgufModel> ConvertDeepseekV3(const MoeModel& model, const ConvertOptions& options);
+namespace deepseek_v3 {
+// Kimi-K2.5 is converted in the same way.
+Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options);
+}  // namespace deepseek_v3
 
 // What the runtime must know of latent attention.
 void FillDeepseek2(SpecKeys& keys, ModelSpec& spec);

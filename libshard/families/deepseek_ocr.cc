@@ -4,7 +4,7 @@
 #include "libshard/families/families.h"
 #include "libshard/families/name_rows.h"
 
-namespace moepack {
+namespace moepack::deepseek_ocr {
 namespace {
 
 Family Table() {
@@ -31,10 +31,10 @@ constexpr GgufArchitecture kGraphs[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kDeepseekOcr = {
+constinit const FamilyEntry kFamily = {
     .names = {"deepseek-ocr", kArchitectures, kModelTypes},
     .table = Table,
     .graphs = kGraphs,
 };
 
-}  // namespace moepack
+}  // namespace moepack::deepseek_ocr

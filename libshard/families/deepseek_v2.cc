@@ -5,7 +5,7 @@
 #include "libshard/families/families.h"
 #include "libshard/families/name_rows.h"
 
-namespace moepack {
+namespace moepack::deepseek_v2 {
 namespace {
 
 Family Table() {
@@ -68,7 +68,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kDeepseekV2 = {
+constinit const FamilyEntry kFamily = {
     .names = {"deepseek-v2", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -78,4 +78,4 @@ constinit const FamilyEntry kDeepseekV2 = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::deepseek_v2

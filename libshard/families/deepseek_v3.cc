@@ -6,7 +6,7 @@
 #include "libshard/families/mixed_layers.h"
 #include "libshard/families/name_rows.h"
 
-namespace moepack {
+namespace moepack::deepseek_v3 {
 namespace {
 
 Family Table() {
@@ -68,7 +68,7 @@ constexpr RuntimeFamily kRuns[] = {
 // experts (one in Kimi's). V3.2 has an indexer in front of the same attention. Kimi-K2.5 adds a
 // vision tower. Blocks for multi-token prediction are kept for V3.2 and left out otherwise, as in
 // llama.cpp's converter.
-Result<GgufModel> ConvertDeepseekV3(const MoeModel& model, const ConvertOptions& options) {
+Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   const bool sparse = model.config().architecture == "DeepseekV32ForCausalLM";
   const bool kimi = IsKimi(model.config());
   SHARD_TRY(HfFamily family,
@@ -84,14 +84,14 @@ Result<GgufModel> ConvertDeepseekV3(const MoeModel& model, const ConvertOptions&
   return ConvertHf(model, family, options);
 }
 
-constinit const FamilyEntry kDeepseekV3 = {
+constinit const FamilyEntry kFamily = {
     .names = {"deepseek-v3", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
     .graphs = kGraphs,
     .architecture = "deepseek2",
-    .convert = ConvertDeepseekV3,
+    .convert = Convert,
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::deepseek_v3

@@ -12,7 +12,7 @@
 #include "libshard/model/config_fields.h"
 #include "libshard/model/layer_fields.h"
 
-namespace moepack {
+namespace moepack::deepseek_v4 {
 namespace {
 
 constexpr const char* kGraph = "deepseek4";  // general.architecture
@@ -310,7 +310,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kDeepseekV4 = {
+constinit const FamilyEntry kFamily = {
     .names = {"deepseek-v4", kArchitectures, kModelTypes},
     .table = Table,
     .graphs = kGraphs,
@@ -319,4 +319,4 @@ constinit const FamilyEntry kDeepseekV4 = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::deepseek_v4

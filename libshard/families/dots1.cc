@@ -7,7 +7,7 @@
 #include "libshard/families/name_rows.h"
 #include "libshard/model/config_fields.h"
 
-namespace moepack {
+namespace moepack::dots1 {
 namespace {
 
 constexpr const char* kGraph = "dots1";  // general.architecture
@@ -84,7 +84,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kDots1 = {
+constinit const FamilyEntry kFamily = {
     .names = {"dots1", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -94,4 +94,4 @@ constinit const FamilyEntry kDots1 = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::dots1

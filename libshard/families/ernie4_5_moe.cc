@@ -12,7 +12,7 @@
 #include "libshard/model/config_fields.h"
 #include "libshard/model/layer_fields.h"
 
-namespace moepack {
+namespace moepack::ernie4_5_moe {
 namespace {
 
 constexpr const char* kGraph = "ernie4_5-moe";  // general.architecture
@@ -134,7 +134,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kErnie45Moe = {
+constinit const FamilyEntry kFamily = {
     .names = {"ernie4.5-moe", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -144,4 +144,4 @@ constinit const FamilyEntry kErnie45Moe = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::ernie4_5_moe

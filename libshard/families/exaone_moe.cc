@@ -9,7 +9,7 @@
 #include "libshard/model/config_fields.h"
 #include "libshard/model/layer_fields.h"
 
-namespace moepack {
+namespace moepack::exaone_moe {
 namespace {
 
 constexpr const char* kGraph = "exaone-moe";  // general.architecture
@@ -130,7 +130,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kExaoneMoe = {
+constinit const FamilyEntry kFamily = {
     .names = {"exaone-moe", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -140,4 +140,4 @@ constinit const FamilyEntry kExaoneMoe = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::exaone_moe

@@ -1,5 +1,5 @@
-// One family of models, one file: all that is particular to it stands there, and its line in
-// SHARD_FAMILIES makes it known. docs/contributing.md says how to add one.
+// One family of models, one file: all that is particular to it stands there, in a namespace with the
+// file's name, and its line in SHARD_FAMILIES makes it known. docs/contributing.md says how to add one.
 #pragma once
 
 #include <span>
@@ -52,57 +52,60 @@ inline constexpr GraphRouting kSigmoidOfRequiredKeys = {.gating = Gating::kSigmo
 // The families. The order matters only if names alone decide (FindFamilyByNames): of two families
 // with the same names, the first is used.
 #define SHARD_FAMILIES(ROW) \
-  ROW(kMixtral)             \
-  ROW(kQwen2Moe)            \
-  ROW(kQwen3Moe)            \
-  ROW(kQwen3VlMoe)          \
-  ROW(kQwen3OmniMoe)        \
-  ROW(kQwen3Next)           \
-  ROW(kQwen35Moe)           \
-  ROW(kDeepseekV2)          \
-  ROW(kDeepseekV3)          \
-  ROW(kDeepseekOcr)         \
-  ROW(kDeepseekV4)          \
-  ROW(kKimiK25)             \
-  ROW(kKimiK3)              \
-  ROW(kGlm4Moe)             \
-  ROW(kGlm4MoeLite)         \
-  ROW(kGlm5)                \
-  ROW(kGptOss)              \
-  ROW(kLlama4)              \
-  ROW(kOlmoe)               \
-  ROW(kMinimaxM1)           \
-  ROW(kMinimaxM2)           \
-  ROW(kMinimaxM3)           \
-  ROW(kPhimoe)              \
-  ROW(kGraniteMoe)          \
-  ROW(kGraniteMoeHybrid)    \
-  ROW(kDbrx)                \
-  ROW(kNemotronH)           \
-  ROW(kErnie45Moe)          \
-  ROW(kGemma4Moe)           \
-  ROW(kHunyuanMoe)          \
-  ROW(kHyV3)                \
-  ROW(kLfm2Moe)             \
-  ROW(kBailingMoe)          \
-  ROW(kBailingMoeV2)        \
-  ROW(kBailingMoeV3)        \
-  ROW(kMimoV2)              \
-  ROW(kStep3)               \
-  ROW(kLaguna)              \
-  ROW(kMistral4)            \
-  ROW(kDots1)               \
-  ROW(kJamba)               \
-  ROW(kArctic)              \
-  ROW(kCohere2Moe)          \
-  ROW(kQwen4Exp)            \
-  ROW(kExaoneMoe)           \
-  ROW(kSolarOpen)           \
-  ROW(kAfmoe)               \
-  ROW(kSmallThinker)        \
-  ROW(kGroveMoe)
+  ROW(mixtral)              \
+  ROW(qwen2_moe)            \
+  ROW(qwen3_moe)            \
+  ROW(qwen3_vl_moe)         \
+  ROW(qwen3_omni_moe)       \
+  ROW(qwen3_next)           \
+  ROW(qwen3_5_moe)          \
+  ROW(deepseek_v2)          \
+  ROW(deepseek_v3)          \
+  ROW(deepseek_ocr)         \
+  ROW(deepseek_v4)          \
+  ROW(kimi_k25)             \
+  ROW(kimi_k3)              \
+  ROW(glm4_moe)             \
+  ROW(glm4_moe_lite)        \
+  ROW(glm5)                 \
+  ROW(gpt_oss)              \
+  ROW(llama4)               \
+  ROW(olmoe)                \
+  ROW(minimax_m1)           \
+  ROW(minimax_m2)           \
+  ROW(minimax_m3)           \
+  ROW(phimoe)               \
+  ROW(granite_moe)          \
+  ROW(granite_moe_hybrid)   \
+  ROW(dbrx)                 \
+  ROW(nemotron_h)           \
+  ROW(ernie4_5_moe)         \
+  ROW(gemma4_moe)           \
+  ROW(hunyuan_moe)          \
+  ROW(hy_v3)                \
+  ROW(lfm2_moe)             \
+  ROW(bailing_moe)          \
+  ROW(bailing_moe_v2)       \
+  ROW(bailing_moe_v3)       \
+  ROW(mimo_v2)              \
+  ROW(step3)                \
+  ROW(laguna)               \
+  ROW(mistral4)             \
+  ROW(dots1)                \
+  ROW(jamba)                \
+  ROW(arctic)               \
+  ROW(cohere2_moe)          \
+  ROW(qwen4_exp)            \
+  ROW(exaone_moe)           \
+  ROW(solar_open)           \
+  ROW(afmoe)                \
+  ROW(smallthinker)         \
+  ROW(grovemoe)
 
-#define SHARD_DECLARE_FAMILY(name) extern const FamilyEntry name;
+#define SHARD_DECLARE_FAMILY(name)    \
+  namespace name {                    \
+  extern const FamilyEntry kFamily;   \
+  }
 SHARD_FAMILIES(SHARD_DECLARE_FAMILY)
 #undef SHARD_DECLARE_FAMILY
 

@@ -16,7 +16,7 @@
 #include "libshard/model/config_layers.h"
 #include "libshard/model/layer_fields.h"
 
-namespace moepack {
+namespace moepack::gemma4_moe {
 namespace {
 
 constexpr const char* kGraph = "gemma4";  // general.architecture
@@ -275,7 +275,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kGemma4Moe = {
+constinit const FamilyEntry kFamily = {
     .names = {"gemma4-moe", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -285,4 +285,4 @@ constinit const FamilyEntry kGemma4Moe = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::gemma4_moe

@@ -18,7 +18,7 @@ void AddGlmRules(HfFamily& family) {
 
 namespace {
 
-Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
+Status AddGlmKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_TRY(const uint32_t rotated, RotatedPart(config, shape.head_size));
   keys.U32("rope.dimension_count", rotated);
   SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));
@@ -55,7 +55,7 @@ void AddAttention(HfFamily& family) {
 void AddGlm4Moe(HfFamily& family) {
   family.architecture = "glm4moe";
   family.all_layers_moe = false;
-  family.keys = AddKeys;
+  family.keys = AddGlmKeys;
   family.check = Check;
   AddModelRows(family);
   AddAttention(family);

@@ -7,7 +7,7 @@
 #include "libshard/families/name_rows.h"
 #include "libshard/model/config_fields.h"
 
-namespace moepack {
+namespace moepack::glm4_moe {
 namespace {
 
 constexpr const char* kGraph = "glm4moe";  // general.architecture
@@ -66,7 +66,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kGlm4Moe = {
+constinit const FamilyEntry kFamily = {
     .names = {"glm4-moe", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -76,4 +76,4 @@ constinit const FamilyEntry kGlm4Moe = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::glm4_moe

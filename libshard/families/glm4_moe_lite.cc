@@ -5,7 +5,7 @@
 #include "libshard/families/glm.h"
 #include "libshard/families/name_rows.h"
 
-namespace moepack {
+namespace moepack::glm4_moe_lite {
 namespace {
 
 Family Table() {
@@ -46,7 +46,7 @@ constexpr ConfigDefault kDefaults[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kGlm4MoeLite = {
+constinit const FamilyEntry kFamily = {
     .names = {"glm4-moe-lite", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -54,4 +54,4 @@ constinit const FamilyEntry kGlm4MoeLite = {
     .convert = Convert,
 };
 
-}  // namespace moepack
+}  // namespace moepack::glm4_moe_lite

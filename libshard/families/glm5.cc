@@ -8,7 +8,7 @@
 #include "libshard/families/glm.h"
 #include "libshard/families/name_rows.h"
 
-namespace moepack {
+namespace moepack::glm5 {
 namespace {
 
 constexpr const char* kGraph = "glm-dsa";  // general.architecture
@@ -84,7 +84,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kGlm5 = {
+constinit const FamilyEntry kFamily = {
     .names = {"glm5", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -94,4 +94,4 @@ constinit const FamilyEntry kGlm5 = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::glm5

@@ -12,7 +12,7 @@
 #include "libshard/model/config_fields.h"
 #include "libshard/model/gguf_architectures.h"
 
-namespace moepack {
+namespace moepack::gpt_oss {
 namespace {
 
 constexpr const char* kGraph = "gpt-oss";  // general.architecture
@@ -159,7 +159,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kGptOss = {
+constinit const FamilyEntry kFamily = {
     .names = {"gpt-oss", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -169,4 +169,4 @@ constinit const FamilyEntry kGptOss = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::gpt_oss

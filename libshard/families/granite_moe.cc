@@ -6,7 +6,7 @@
 #include "libshard/families/granite_rows.h"
 #include "libshard/families/name_rows.h"
 
-namespace moepack {
+namespace moepack::granite_moe {
 namespace {
 
 constexpr const char* kGraph = "granitemoe";  // general.architecture
@@ -65,7 +65,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kGraniteMoe = {
+constinit const FamilyEntry kFamily = {
     .names = {"granite-moe", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -75,4 +75,4 @@ constinit const FamilyEntry kGraniteMoe = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::granite_moe

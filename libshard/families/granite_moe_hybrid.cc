@@ -11,7 +11,7 @@
 #include "libshard/families/name_rows.h"
 #include "libshard/model/layer_fields.h"
 
-namespace moepack {
+namespace moepack::granite_moe_hybrid {
 namespace {
 
 constexpr const char* kGraph = "granitehybrid";  // general.architecture
@@ -121,7 +121,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kGraniteMoeHybrid = {
+constinit const FamilyEntry kFamily = {
     .names = {"granite-moe-hybrid", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -131,4 +131,4 @@ constinit const FamilyEntry kGraniteMoeHybrid = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::granite_moe_hybrid

@@ -7,7 +7,7 @@
 #include "libshard/families/name_rows.h"
 #include "libshard/model/config_fields.h"
 
-namespace moepack {
+namespace moepack::grovemoe {
 namespace {
 
 constexpr const char* kGraph = "grovemoe";  // general.architecture
@@ -106,7 +106,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kGroveMoe = {
+constinit const FamilyEntry kFamily = {
     .names = {"grovemoe", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -116,4 +116,4 @@ constinit const FamilyEntry kGroveMoe = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::grovemoe

@@ -10,7 +10,7 @@
 #include "libshard/model/config_fields.h"
 #include "libshard/model/layer_fields.h"
 
-namespace moepack {
+namespace moepack::hunyuan_moe {
 namespace {
 
 constexpr const char* kGraph = "hunyuan-moe";  // general.architecture
@@ -153,7 +153,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kHunyuanMoe = {
+constinit const FamilyEntry kFamily = {
     .names = {"hunyuan-moe", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -163,4 +163,4 @@ constinit const FamilyEntry kHunyuanMoe = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::hunyuan_moe

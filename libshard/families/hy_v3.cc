@@ -9,7 +9,7 @@
 #include "libshard/families/name_rows.h"
 #include "libshard/model/config_fields.h"
 
-namespace moepack {
+namespace moepack::hy_v3 {
 namespace {
 
 constexpr const char* kGraph = "hy_v3";  // general.architecture
@@ -124,7 +124,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kHyV3 = {
+constinit const FamilyEntry kFamily = {
     .names = {"hy3", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -134,4 +134,4 @@ constinit const FamilyEntry kHyV3 = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::hy_v3

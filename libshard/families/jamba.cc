@@ -3,7 +3,7 @@
 #include "libshard/families/families.h"
 #include "libshard/families/name_rows.h"
 
-namespace moepack {
+namespace moepack::jamba {
 namespace {
 
 Family Table() {
@@ -30,10 +30,10 @@ constexpr GgufArchitecture kGraphs[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kJamba = {
+constinit const FamilyEntry kFamily = {
     .names = {"jamba", kArchitectures, kModelTypes},
     .table = Table,
     .graphs = kGraphs,
 };
 
-}  // namespace moepack
+}  // namespace moepack::jamba

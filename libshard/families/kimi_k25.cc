@@ -5,7 +5,7 @@
 #include "libshard/families/families.h"
 #include "libshard/families/name_rows.h"
 
-namespace moepack {
+namespace moepack::kimi_k25 {
 namespace {
 
 Family Table() {
@@ -34,12 +34,12 @@ constexpr ConfigDefault kDefaults[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kKimiK25 = {
+constinit const FamilyEntry kFamily = {
     .names = {"kimi-k2.5", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
     .architecture = "deepseek2",
-    .convert = ConvertDeepseekV3,
+    .convert = deepseek_v3::Convert,
 };
 
-}  // namespace moepack
+}  // namespace moepack::kimi_k25

@@ -13,7 +13,7 @@
 #include "libshard/model/config_fields.h"
 #include "libshard/model/layer_fields.h"
 
-namespace moepack {
+namespace moepack::kimi_k3 {
 namespace {
 
 constexpr const char* kGraph = "kimi-k3";  // general.architecture
@@ -206,7 +206,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kKimiK3 = {
+constinit const FamilyEntry kFamily = {
     .names = {"kimi-k3", kArchitectures, kModelTypes},
     .table = Table,
     .graphs = kGraphs,
@@ -215,4 +215,4 @@ constinit const FamilyEntry kKimiK3 = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::kimi_k3

@@ -12,7 +12,7 @@
 #include "libshard/model/config_fields.h"
 #include "libshard/model/layer_fields.h"
 
-namespace moepack {
+namespace moepack::laguna {
 namespace {
 
 constexpr const char* kGraph = "laguna";  // general.architecture
@@ -207,7 +207,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kLaguna = {
+constinit const FamilyEntry kFamily = {
     .names = {"laguna", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -217,4 +217,4 @@ constinit const FamilyEntry kLaguna = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::laguna

@@ -9,7 +9,7 @@
 #include "libshard/model/config_fields.h"
 #include "libshard/model/layer_fields.h"
 
-namespace moepack {
+namespace moepack::lfm2_moe {
 namespace {
 
 constexpr const char* kGraph = "lfm2moe";  // general.architecture
@@ -150,7 +150,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kLfm2Moe = {
+constinit const FamilyEntry kFamily = {
     .names = {"lfm2-moe", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -160,4 +160,4 @@ constinit const FamilyEntry kLfm2Moe = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::lfm2_moe

@@ -14,7 +14,7 @@
 #include "libshard/model/gguf_architectures.h"
 #include "libshard/model/layer_fields.h"
 
-namespace moepack {
+namespace moepack::llama4 {
 namespace {
 
 constexpr const char* kGraph = "llama4";  // general.architecture
@@ -159,7 +159,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kLlama4 = {
+constinit const FamilyEntry kFamily = {
     .names = {"llama4", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -169,4 +169,4 @@ constinit const FamilyEntry kLlama4 = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::llama4

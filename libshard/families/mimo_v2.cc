@@ -11,7 +11,7 @@
 #include "libshard/model/config_fields.h"
 #include "libshard/model/layer_fields.h"
 
-namespace moepack {
+namespace moepack::mimo_v2 {
 namespace {
 
 constexpr const char* kGraph = "mimo2";  // general.architecture
@@ -140,7 +140,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kMimoV2 = {
+constinit const FamilyEntry kFamily = {
     .names = {"mimo-v2", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -150,4 +150,4 @@ constinit const FamilyEntry kMimoV2 = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::mimo_v2

@@ -3,7 +3,7 @@
 #include "libshard/families/families.h"
 #include "libshard/families/name_rows.h"
 
-namespace moepack {
+namespace moepack::minimax_m1 {
 namespace {
 
 Family Table() {
@@ -27,10 +27,10 @@ constexpr GgufArchitecture kGraphs[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kMinimaxM1 = {
+constinit const FamilyEntry kFamily = {
     .names = {"minimax-m1", kArchitectures, kModelTypes},
     .table = Table,
     .graphs = kGraphs,
 };
 
-}  // namespace moepack
+}  // namespace moepack::minimax_m1

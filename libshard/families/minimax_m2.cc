@@ -7,7 +7,7 @@
 #include "libshard/families/name_rows.h"
 #include "libshard/model/config_fields.h"
 
-namespace moepack {
+namespace moepack::minimax_m2 {
 namespace {
 
 constexpr const char* kGraph = "minimax-m2";  // general.architecture
@@ -92,7 +92,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kMinimaxM2 = {
+constinit const FamilyEntry kFamily = {
     .names = {"minimax-m2", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -102,4 +102,4 @@ constinit const FamilyEntry kMinimaxM2 = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::minimax_m2

@@ -13,7 +13,7 @@
 #include "libshard/model/config_fields.h"
 #include "libshard/model/layer_fields.h"
 
-namespace moepack {
+namespace moepack::minimax_m3 {
 namespace {
 
 constexpr const char* kGraph = "minimax-m3";  // general.architecture
@@ -211,7 +211,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kMinimaxM3 = {
+constinit const FamilyEntry kFamily = {
     .names = {"minimax-m3", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -221,4 +221,4 @@ constinit const FamilyEntry kMinimaxM3 = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::minimax_m3

@@ -6,7 +6,7 @@
 #include "libshard/families/families.h"
 #include "libshard/families/name_rows.h"
 
-namespace moepack {
+namespace moepack::mistral4 {
 namespace {
 
 constexpr const char* kGraph = "mistral4";  // general.architecture
@@ -50,7 +50,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kMistral4 = {
+constinit const FamilyEntry kFamily = {
     .names = {"mistral4", kArchitectures, kModelTypes},
     .table = Table,
     .graphs = kGraphs,
@@ -59,4 +59,4 @@ constinit const FamilyEntry kMistral4 = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::mistral4

@@ -7,7 +7,7 @@
 #include "libshard/families/families.h"
 #include "libshard/families/name_rows.h"
 
-namespace moepack {
+namespace moepack::mixtral {
 namespace {
 
 constexpr const char* kGraph = "llama";  // general.architecture
@@ -80,7 +80,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kMixtral = {
+constinit const FamilyEntry kFamily = {
     .names = {"mixtral", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -90,4 +90,4 @@ constinit const FamilyEntry kMixtral = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::mixtral

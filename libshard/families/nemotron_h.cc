@@ -18,7 +18,7 @@
 #include "libshard/model/config_fields.h"
 #include "libshard/model/layer_fields.h"
 
-namespace moepack {
+namespace moepack::nemotron_h {
 namespace {
 
 constexpr const char* kGraph = "nemotron_h_moe";  // general.architecture
@@ -253,7 +253,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kNemotronH = {
+constinit const FamilyEntry kFamily = {
     .names = {"nemotron-h", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -263,4 +263,4 @@ constinit const FamilyEntry kNemotronH = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::nemotron_h

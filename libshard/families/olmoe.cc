@@ -5,7 +5,7 @@
 #include "libshard/families/families.h"
 #include "libshard/families/name_rows.h"
 
-namespace moepack {
+namespace moepack::olmoe {
 namespace {
 
 constexpr const char* kGraph = "olmoe";  // general.architecture
@@ -83,7 +83,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kOlmoe = {
+constinit const FamilyEntry kFamily = {
     .names = {"olmoe", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -93,4 +93,4 @@ constinit const FamilyEntry kOlmoe = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::olmoe

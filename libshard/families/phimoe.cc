@@ -9,7 +9,7 @@
 #include "libshard/model/config_fields.h"
 #include "libshard/model/layer_fields.h"
 
-namespace moepack {
+namespace moepack::phimoe {
 namespace {
 
 constexpr const char* kGraph = "phimoe";  // general.architecture
@@ -145,7 +145,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kPhimoe = {
+constinit const FamilyEntry kFamily = {
     .names = {"phimoe", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -155,4 +155,4 @@ constinit const FamilyEntry kPhimoe = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::phimoe

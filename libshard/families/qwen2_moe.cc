@@ -5,7 +5,7 @@
 #include "libshard/families/name_rows.h"
 #include "libshard/families/qwen_rows.h"
 
-namespace moepack {
+namespace moepack::qwen2_moe {
 namespace {
 
 constexpr const char* kGraph = "qwen2moe";  // general.architecture
@@ -62,7 +62,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kQwen2Moe = {
+constinit const FamilyEntry kFamily = {
     .names = {"qwen2-moe", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -72,4 +72,4 @@ constinit const FamilyEntry kQwen2Moe = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::qwen2_moe

@@ -8,7 +8,7 @@
 #include "libshard/families/qwen_rows.h"
 #include "libshard/model/layer_fields.h"
 
-namespace moepack {
+namespace moepack::qwen3_5_moe {
 namespace {
 
 constexpr const char* kGraph = "qwen35moe";  // general.architecture
@@ -81,7 +81,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kQwen35Moe = {
+constinit const FamilyEntry kFamily = {
     .names = {"qwen3.5-moe", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -91,4 +91,4 @@ constinit const FamilyEntry kQwen35Moe = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::qwen3_5_moe

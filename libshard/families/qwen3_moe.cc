@@ -5,7 +5,7 @@
 #include "libshard/families/name_rows.h"
 #include "libshard/model/config_fields.h"
 
-namespace moepack {
+namespace moepack::qwen3_moe {
 namespace {
 
 constexpr const char* kGraph = "qwen3moe";  // general.architecture
@@ -66,7 +66,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kQwen3Moe = {
+constinit const FamilyEntry kFamily = {
     .names = {"qwen3-moe", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -76,4 +76,4 @@ constinit const FamilyEntry kQwen3Moe = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::qwen3_moe

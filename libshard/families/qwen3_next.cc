@@ -5,7 +5,7 @@
 #include "libshard/families/name_rows.h"
 #include "libshard/families/qwen_rows.h"
 
-namespace moepack {
+namespace moepack::qwen3_next {
 namespace {
 
 constexpr const char* kGraph = "qwen3next";  // general.architecture
@@ -74,7 +74,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kQwen3Next = {
+constinit const FamilyEntry kFamily = {
     .names = {"qwen3-next", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -84,4 +84,4 @@ constinit const FamilyEntry kQwen3Next = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::qwen3_next

@@ -4,7 +4,7 @@
 #include "libshard/families/families.h"
 #include "libshard/families/name_rows.h"
 
-namespace moepack {
+namespace moepack::qwen3_omni_moe {
 namespace {
 
 Family Table() {
@@ -29,9 +29,9 @@ constexpr std::string_view kModelTypes[] = {"qwen3_omni_moe", "qwen3_omni_moe_th
 
 }  // namespace
 
-constinit const FamilyEntry kQwen3OmniMoe = {
+constinit const FamilyEntry kFamily = {
     .names = {"qwen3-omni-moe", kArchitectures, kModelTypes},
     .table = Table,
 };
 
-}  // namespace moepack
+}  // namespace moepack::qwen3_omni_moe

@@ -8,7 +8,7 @@
 #include "libshard/families/name_rows.h"
 #include "libshard/model/config_fields.h"
 
-namespace moepack {
+namespace moepack::qwen3_vl_moe {
 namespace {
 
 constexpr const char* kGraph = "qwen3vlmoe";  // general.architecture
@@ -90,7 +90,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kQwen3VlMoe = {
+constinit const FamilyEntry kFamily = {
     .names = {"qwen3-vl-moe", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -100,4 +100,4 @@ constinit const FamilyEntry kQwen3VlMoe = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::qwen3_vl_moe

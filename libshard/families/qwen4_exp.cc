@@ -13,7 +13,7 @@
 #include "libshard/families/qwen_rows.h"
 #include "libshard/model/layer_fields.h"
 
-namespace moepack {
+namespace moepack::qwen4_exp {
 namespace {
 
 constexpr const char* kGraph = "qwen4exp";  // general.architecture
@@ -390,7 +390,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kQwen4Exp = {
+constinit const FamilyEntry kFamily = {
     .names = {"qwen4-exp", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -400,4 +400,4 @@ constinit const FamilyEntry kQwen4Exp = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::qwen4_exp

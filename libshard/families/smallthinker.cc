@@ -11,7 +11,7 @@
 #include "libshard/model/config_fields.h"
 #include "libshard/model/layer_fields.h"
 
-namespace moepack {
+namespace moepack::smallthinker {
 namespace {
 
 constexpr const char* kGraph = "smallthinker";  // general.architecture
@@ -120,7 +120,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kSmallThinker = {
+constinit const FamilyEntry kFamily = {
     .names = {"smallthinker", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -130,4 +130,4 @@ constinit const FamilyEntry kSmallThinker = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::smallthinker

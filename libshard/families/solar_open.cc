@@ -5,7 +5,7 @@
 #include "libshard/families/glm.h"
 #include "libshard/families/name_rows.h"
 
-namespace moepack {
+namespace moepack::solar_open {
 namespace {
 
 Family Table() {
@@ -47,7 +47,7 @@ constexpr ConfigDefault kDefaults[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kSolarOpen = {
+constinit const FamilyEntry kFamily = {
     .names = {"solar-open", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -55,4 +55,4 @@ constinit const FamilyEntry kSolarOpen = {
     .convert = Convert,
 };
 
-}  // namespace moepack
+}  // namespace moepack::solar_open

@@ -12,7 +12,7 @@
 #include "libshard/model/config_fields.h"
 #include "libshard/model/layer_fields.h"
 
-namespace moepack {
+namespace moepack::step3 {
 namespace {
 
 constexpr const char* kGraph = "step35";  // general.architecture
@@ -203,7 +203,7 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
-constinit const FamilyEntry kStep3 = {
+constinit const FamilyEntry kFamily = {
     .names = {"step3", kArchitectures, kModelTypes},
     .table = Table,
     .defaults = kDefaults,
@@ -213,4 +213,4 @@ constinit const FamilyEntry kStep3 = {
     .runs = kRuns,
 };
 
-}  // namespace moepack
+}  // namespace moepack::step3

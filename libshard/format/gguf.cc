@@ -63,7 +63,7 @@ class GgufCursor {
     if (bytes > left()) {
       return Corrupt(
           Cat(what, ": expected ", bytes, " bytes, found ", left(), " up to the end of the file"),
-          "the file is cut short or damaged: download or copy it again");
+          "the file is cut short or corrupt: download or copy it again");
     }
     if (bytes > file_.size() - position_) {
       needed_ = position_ + bytes;
@@ -188,7 +188,7 @@ Status GgufHeaderReader::ReadVersion() {
   // (gguf_init_from_file) tests the same.
   if (out_.version != 0 && (out_.version & 0xffff) == 0) {
     return in_.Unsupported("version: expected a little-endian file, found a big-endian one",
-                           "gguf_convert_endian.py of llama.cpp's gguf-py turns it round");
+                           "gguf_convert_endian.py of llama.cpp's gguf-py converts it");
   }
   if (out_.version >= kOldestVersion && out_.version <= kNewestVersion) return Ok();
   const std::string text =

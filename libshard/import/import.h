@@ -1,5 +1,5 @@
 // Expert scores from the files of other tools and from our own, whatever the format. Files are
-// hostile until they are read; docs/statistics-formats.md says what each format loses.
+// hostile until they are read; docs/statistics.md says what each format loses.
 #pragma once
 
 #include <optional>

@@ -97,7 +97,7 @@ Result<MeshRanking> ReadRanking(const std::string& where, const std::string& tex
     if (ranking.experts.empty()) ranking.ids_only = id_only;
     if (ranking.ids_only != id_only)
       return Error{Code::kCorrupt, Cat(place,
-                                       ": expected as many cells as in the rows before, "
+                                       ": expected as many columns as in the rows before, "
                                        "found ",
                                        Quoted(line))};
     if (ranking.experts.size() == kMaxStatisticsExperts)

@@ -161,7 +161,7 @@ Result<ExpertScores> ScoresFromReap(const std::string& where, std::vector<ReapLa
 }
 
 // REAP's observations as JSON: {"<layer>": {"expert_frequency": [...], ...}, ...}, perhaps under
-// "layers". docs/statistics-formats.md has the lines of Python that convert a .pt file.
+// "layers". docs/statistics.md has the lines of Python that convert a .pt file.
 
 namespace {
 
@@ -256,7 +256,7 @@ Result<ExpertScores> ReadReapTensors(const ByteSource& file, const ImportOptions
       return Error{Code::kUnsupported,
                    Cat(where, ": tensor ", Quoted(tensor.name),
                        ": expected a name such as \"0.expert_frequency\", found another"),
-                   "statistics as safetensors are those of REAP (docs/statistics-formats.md)"};
+                   "statistics as safetensors are those of REAP (docs/statistics.md)"};
     const std::string measure = tensor.name.substr(dot + 1);
     if (!IsReapColumn(measure)) continue;
     ReapLayer& layer = by_number[*number];

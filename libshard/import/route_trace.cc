@@ -100,7 +100,7 @@ Result<RouteTrace> ReadRouteTrace(const ByteSource& file, const TraceOptions& op
   return Error{Code::kCorrupt,
                Cat(file.name(), ": expected a trace of routing, found ",
                    head.empty() ? "nothing" : Quoted(std::string_view(head).substr(0, 40))),
-               "docs/replay.md lists the formats"};
+               "docs/statistics.md lists the formats"};
 }
 
 Result<RouteTrace> ReadRouteTrace(const std::string& path, const TraceOptions& options) {

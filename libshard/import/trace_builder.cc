@@ -156,7 +156,7 @@ Result<TraceBuilder::Rows*> TraceBuilder::RowsOf(uint32_t layer) {
   if (last_ != nullptr && last_layer_ == layer) return last_;
   if (layer >= kMaxStatisticsLayers)
     return Error{Code::kCorrupt,
-                 Cat("layer: expected less than ", kMaxStatisticsLayers, ", found ", layer)};
+                 Cat("layer: expected a number below ", kMaxStatisticsLayers, ", found ", layer)};
   const MoeLayerShape* model = FindTraceShape(options_.layers, layer);
   if (!options_.layers.empty() && model == nullptr)
     return Error{Code::kMismatch, Cat("layer ", layer, ": expected no experts, found a choice"),
@@ -174,8 +174,8 @@ Status TraceBuilder::CheckExpert(const TraceChoice& choice, Rows& rows) const {
                              : rows.experts.value_or(experts_.value_or(kMaxStatisticsExperts));
   if (choice.expert >= limit)
     return Error{rows.model != nullptr ? Code::kMismatch : Code::kCorrupt,
-                 Cat("layer ", choice.layer, ": expert: expected less than ", limit, ", found ",
-                     choice.expert)};
+                 Cat("layer ", choice.layer, ": expert: expected a number below ", limit,
+                     ", found ", choice.expert)};
   rows.largest = std::max(rows.largest.value_or(0), choice.expert);
   if (choice.weight && (!std::isfinite(*choice.weight) || *choice.weight < 0))
     return Error{Code::kCorrupt,

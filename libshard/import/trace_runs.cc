@@ -83,7 +83,7 @@ class TraceRuns {
     for (size_t i = first + 1; i < fields_.size(); ++i) {
       SHARD_TRY(const uint32_t id, Number<uint32_t>(fields_[i], "expert"));
       if (id >= kMaxStatisticsExperts)
-        return Error{Code::kCorrupt, Cat(lines_.Where(), ": expert: expected less than ",
+        return Error{Code::kCorrupt, Cat(lines_.Where(), ": expert: expected a number below ",
                                          kMaxStatisticsExperts, ", found ", id)};
       ids_.push_back(static_cast<uint16_t>(id));
     }

@@ -18,7 +18,7 @@
 
 namespace moepack {
 
-// How the model cards of a family count active parameters. docs/model-summary.md compares with the
+// How the model cards of a family count active parameters. docs/families.md compares with the
 // cards.
 enum class CardConvention : uint8_t {
   kAll,               // every weight that a token uses, as moepack counts

@@ -68,11 +68,11 @@ Result<CalibratedTensors> CalibratedTensors::Of(const CalibratedStore& store,
   return out;
 }
 
-CalibratedTensors CalibratedTensors::Promised(CalibratedRecord record) {
+CalibratedTensors CalibratedTensors::Stated(CalibratedRecord record) {
   CalibratedTensors out;
   out.record_ = std::move(record);
   out.where_ = kCalibratedFile;
-  out.promised_ = true;
+  out.stated_ = true;
   return out;
 }
 
@@ -88,7 +88,7 @@ Result<std::optional<GgufTensor>> CalibratedTensors::Choose(const GgufTensor& te
   if (tensor.bytes() != place.tensor->bytes)
     return Error{mismatch(),
                  Cat(where, ": expected ", tensor.bytes(), " bytes, found ", place.tensor->bytes)};
-  if (promised_) return std::optional<GgufTensor>();
+  if (stated_) return std::optional<GgufTensor>();
   GgufTensor out = tensor;
   out.stored = type;
   out.sources.clear();

@@ -25,7 +25,7 @@ class CalibratedTensors {
                                       uint32_t first_file);
   // What a record says was calibrated, without the bytes: tensors are checked against it, and then
   // made from the source. A verifier compares layouts with it.
-  static CalibratedTensors Promised(CalibratedRecord record);
+  static CalibratedTensors Stated(CalibratedRecord record);
 
   const CalibratedRecord& record() const { return record_; }
   // They follow the model's files, and those of a refit, among the sources of a packing run.
@@ -33,17 +33,17 @@ class CalibratedTensors {
 
   // `tensor` as it is made from the store. No value if that lacks it, and if `type` is not the
   // tensor's own: other types, those of an overlay, are made from the source. kMismatch if the
-  // tensor has another type or size in the store; kCorrupt if a record promises that.
+  // tensor has another type or size in the store; kCorrupt if a record states that.
   Result<std::optional<GgufTensor>> Choose(const GgufTensor& tensor,
                                            const quant::Format* type) const;
   // The same error if the store has a tensor that the model lacks.
   Status CheckAllIn(const GgufModel& model) const;
 
  private:
-  Code mismatch() const { return promised_ ? Code::kCorrupt : Code::kMismatch; }
+  Code mismatch() const { return stated_ ? Code::kCorrupt : Code::kMismatch; }
 
   CalibratedRecord record_;
-  bool promised_ = false;
+  bool stated_ = false;
   std::string where_;  // the record, for messages
   uint32_t first_file_ = 0;
   std::vector<uint32_t> numbers_;  // of the files, by layer

@@ -19,8 +19,7 @@ namespace {
 // and the bytes are written.
 constexpr uint64_t kBlock = 4096;
 // The kernel is asked to start writing back after this many bytes, while later ones are still read
-// and hashed, so that little is left for the final flush. docs/quant-kernels.md compares other
-// steps.
+// and hashed, so that little is left for the final flush.
 constexpr uint64_t kWritebackStep = 16u << 20;
 
 std::span<const std::byte> BytesOf(const std::string& text) {

@@ -362,11 +362,12 @@ constexpr uint32_t kRowsMark = UINT32_MAX;
 }  // namespace
 
 std::string PackIdentity(const std::vector<SourceFile>& sources,
-                         const std::vector<OutputFile>& outputs) {
+                         const std::vector<OutputFile>& outputs, std::string_view tool_version) {
   Sha256 hash;
   const auto add = [&](const std::string& text) {
     hash.Update(std::as_bytes(std::span(text.data(), text.size())));
   };
+  add(Cat("moepack ", tool_version, "\n"));
   for (const SourceFile& file : sources) {
     add(Cat(file.name, "\n", file.identity, "\n", file.header_sha256, "\n"));
   }

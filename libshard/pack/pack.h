@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libshard/base/digest.h"
@@ -12,6 +13,7 @@
 #include "libshard/base/files/staging.h"
 #include "libshard/base/progress.h"
 #include "libshard/base/result.h"
+#include "libshard/base/tool_version.h"
 #include "libshard/format/checkpoint.h"
 #include "libshard/format/grid_report.h"
 #include "libshard/pack/slice.h"
@@ -45,10 +47,11 @@ struct PackResult {
   GridReport grid;
 };
 
-// A digest of the output layout and of the identity of every source file. Runs with equal digests
-// write equal bytes, so one can resume the other.
+// A digest of the output layout, of the identity of every source file, and of the moepack that
+// writes. Runs with equal digests write equal bytes, so one can resume the other.
 std::string PackIdentity(const std::vector<SourceFile>& sources,
-                         const std::vector<OutputFile>& outputs);
+                         const std::vector<OutputFile>& outputs,
+                         std::string_view tool_version = ToolVersion());
 
 // What a run fetches from other machines.
 struct FetchEstimate {

@@ -151,9 +151,9 @@ Result<RefitTensors> RefitTensors::OfPart(const RefitStore& store, const MoeMode
   return out;
 }
 
-RefitTensors RefitTensors::Promised(RefitRecord record) {
+RefitTensors RefitTensors::Stated(RefitRecord record) {
   RefitTensors out;
-  out.promised_ = true;
+  out.stated_ = true;
   for (const RefitOutcome& outcome : record.outcomes) {
     if (!outcome.accepted) continue;
     Place& place = out.places_[{outcome.layer, outcome.group}];
@@ -386,7 +386,7 @@ Result<std::optional<OutputTensor>> RefitTensors::Make(const MoeModel& model,
   }
   out.derived = derived;
   out.sources.clear();
-  if (promised_) return std::optional(std::move(out));
+  if (stated_) return std::optional(std::move(out));
   SHARD_TRY(RowReaderPtr rows, TensorRows(model, tensor, *place, held));
   out.rows = {{0, rows->rows(), RefitOrder(group, *tensor.layer, names[0], held[0])}};
   out.encoding = std::make_shared<const Encoding>(Encoding{.from = quant::FindFormat("f32"),
@@ -411,7 +411,7 @@ Result<std::optional<OutputTensor>> RefitTensors::Make(const GgufTensor& tensor,
   SHARD_TRY(const bool there, HasArrays(*place, names));
   if (!there) return none;
   GgufTensor made = tensor;
-  if (!promised_) {
+  if (!stated_) {
     // Readers count rows in the whole tensor, as importance does, so this one has all experts of
     // the layer; those that are not in `ids` are never read.
     std::vector<RowReaderPtr> parts;

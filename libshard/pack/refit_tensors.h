@@ -33,7 +33,7 @@ class RefitTensors {
                                      const Plan& plan);
   // What a record says was refitted, without the values: the outputs have names, types and shapes,
   // but nothing to make their bytes from. A verifier compares layouts with it.
-  static RefitTensors Promised(RefitRecord record);
+  static RefitTensors Stated(RefitRecord record);
 
   // Whether the accepted outcome has values for the tensor, in groups that hold experts of it.
   static bool Changes(const RefitOutcome& outcome, const ModelTensor& tensor);
@@ -74,7 +74,7 @@ class RefitTensors {
   Status CheckArrays(const MoeModel& model) const;
 
   RefitRecord record_;
-  bool promised_ = false;
+  bool stated_ = false;
   Places places_;
   std::vector<SourceFile> files_;
 };

@@ -1,6 +1,6 @@
 // What a distribution knows, without a model, about which group suits a session: scores of token
 // ids, and what the sessions of each group look like to the routers. It is plain data; placement.h
-// makes and queries it, docs/placement.md explains it.
+// makes and queries it, docs/planning.md explains it.
 #pragma once
 
 #include <cstddef>

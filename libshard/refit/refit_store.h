@@ -1,6 +1,6 @@
 // The refit store: a directory with experts and router rows that were refitted on calibration text,
 // and refit.json, which says how. The engine writes it layer by layer; the packer reads it.
-// docs/refit-store.md describes the files.
+// docs/refit.md describes the files.
 #pragma once
 
 #include <cstdint>

@@ -91,7 +91,8 @@ Result<std::vector<std::string>> HttpTree::List(const std::string& folder,
             "are found"));
   }
   if (!refused.empty() && !named_refused_.exchange(true)) {
-    client().settings().warn(Cat(name(), ": refused, and taken for absent: ", Join(refused, ", ")));
+    client().settings().warn(
+        Cat(name(), ": access was refused, so these count as absent: ", Join(refused, ", ")));
   }
   return NamesIn(found, "", suffix);
 }

@@ -5,7 +5,7 @@
 
 namespace moepack::manifest {
 
-const char* const kDamagedHint = "the distribution is damaged";
+const char* const kDamagedHint = "the distribution is corrupt";
 
 std::string VerifyCommand(const std::string& path) {
   return Cat("`", ShellCommand({"moepack", "verify", PathArgument(path)}), "`");

@@ -5,11 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/text/text.h"
+#include "libshard/base/tool_version.h"
 #include "libshard/recipe/recipe_text.h"
-
-#ifndef MOEPACK_VERSION
-#error "CMake defines MOEPACK_VERSION"
-#endif
 
 namespace moepack::manifest {
 
@@ -84,8 +81,6 @@ std::shared_ptr<const Json> ExpectedSections(const PlanExpectation& expectation)
 }
 
 }  // namespace
-
-const char* ToolVersion() { return MOEPACK_VERSION; }
 
 Manifest DescribeModel(const MoeModel& model, const Plan& plan, const std::string& model_id,
                        const std::string& revision) {

@@ -11,9 +11,6 @@
 
 namespace moepack::manifest {
 
-// The version of this moepack.
-const char* ToolVersion();
-
 // Describes model, versions and plan, without bundles and assets.
 Manifest DescribeModel(const MoeModel& model, const Plan& plan, const std::string& model_id,
                        const std::string& revision);

@@ -37,11 +37,11 @@ std::optional<uint64_t> CountInPlan(const Manifest& manifest,
   return CountIn(*known, known->size() == *sessions + *held_out, digests);
 }
 
-std::optional<uint64_t> CountInRefit(const RefitRecord& record,
+std::optional<uint64_t> CountInTexts(const std::vector<CalibrationText>& texts,
                                      const std::vector<std::string>& digests) {
   std::vector<std::string> known;
   bool all_named = true;
-  for (const CalibrationText& text : record.calibration) {
+  for (const CalibrationText& text : texts) {
     known.insert(known.end(), text.sessions.begin(), text.sessions.end());
     // Of a text of which something was taken there are sessions.
     all_named = all_named && (!text.sessions.empty() || (text.taken && text.taken->sessions == 0));
@@ -67,17 +67,23 @@ MadeFrom MadeFromText(const Manifest& manifest, const std::vector<std::string>& 
   made_from.plan = CountInPlan(manifest, digests);
   if (manifest.refit) {
     made_from.refitted = true;
-    made_from.refit = CountInRefit(*manifest.refit, digests);
+    made_from.refit = CountInTexts(manifest.refit->calibration, digests);
+  }
+  if (manifest.calibrated) {
+    made_from.calibrated = true;
+    made_from.calibration = CountInTexts(manifest.calibrated->calibration, digests);
   }
   return made_from;
 }
 
 std::string NotHeldOutText(const std::optional<MadeFrom>& made_from, uint64_t sessions) {
   if (!made_from) return Sentence("plan", std::nullopt, sessions);
-  const std::string plan = Sentence("plan", made_from->plan, sessions);
-  const std::string refit =
-      made_from->refitted ? Sentence("refit", made_from->refit, sessions) : "";
-  return Cat(plan, plan.empty() || refit.empty() ? "" : " ", refit);
+  std::vector<std::string> sentences = {Sentence("plan", made_from->plan, sessions)};
+  if (made_from->refitted) sentences.push_back(Sentence("refit", made_from->refit, sessions));
+  if (made_from->calibrated)
+    sentences.push_back(Sentence("calibration", made_from->calibration, sessions));
+  std::erase(sentences, "");
+  return Join(sentences, " ");
 }
 
 }  // namespace moepack::manifest

@@ -11,7 +11,7 @@
 namespace moepack::manifest {
 
 // Compares the digests of sessions (SessionDigest) with those that the distribution records of the
-// statistics behind its plan, and of its refit.
+// statistics behind its plan, of its refit, and of its calibration.
 MadeFrom MadeFromText(const Manifest& manifest, const std::vector<std::string>& digests);
 
 // Says which of the sessions are not held out: "The plan was made from 3 of the 12 sessions, which

@@ -19,8 +19,8 @@ Status ReadBundles(const JsonFields& fields, Manifest& manifest) {
               BundleFromJson(Cat(fields.where(), ": bundle"), value, ids_left));
     if (bundle.group && *bundle.group >= manifest.plan.groups.size()) {
       return Error{Code::kCorrupt, Cat(fields.where(), ": bundle ", Quoted(bundle.file),
-                                       ": group: expected less than ", manifest.plan.groups.size(),
-                                       ", found ", *bundle.group)};
+                                       ": group: expected a number below ",
+                                       manifest.plan.groups.size(), ", found ", *bundle.group)};
     }
     manifest.bundles.push_back(std::move(bundle));
   }

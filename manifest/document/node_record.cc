@@ -15,9 +15,9 @@
 #include "libshard/base/text/json.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text_map.h"
+#include "libshard/base/tool_version.h"
 #include "libshard/format/checkpoint_index.h"
 #include "manifest/document/damaged.h"
-#include "manifest/document/describe_model.h"
 #include "manifest/document/manifest_json.h"
 
 namespace moepack::manifest {
@@ -28,7 +28,7 @@ namespace fs = moepack::fs;
 constexpr uint64_t kMaxNodeFileBytes = 64u << 20;  // one list of ids per layer, one line per file
 
 std::string DamagedNodeHint(const std::string& directory) {
-  return Cat("the node is damaged: ", VerifyCommand(directory),
+  return Cat("the node is corrupt: ", VerifyCommand(directory),
              " says where; assemble it again to fix it");
 }
 

@@ -1,5 +1,5 @@
 // moepack_node.json records what a node is part of, what it was made from, which expert of the
-// model each of its ids refers to, and the digest of every file beside it. docs/plan-files.md
+// model each of its ids refers to, and the digest of every file beside it. docs/planning.md
 // documents every field; schema: manifest/document/node.schema.json.
 #pragma once
 

@@ -95,12 +95,18 @@ constexpr Field<QualityRow> kRowFields[] = {
 
 bool IsRefitted(const MadeFrom& made_from) { return made_from.refitted; }
 
+bool IsCalibrated(const MadeFrom& made_from) { return made_from.calibrated; }
+
 constexpr auto kRefitCount = AsCount<&MadeFrom::refit, kMaxScoredTokens>;
+constexpr auto kCalibrationCount = AsCount<&MadeFrom::calibration, kMaxScoredTokens>;
 
 // null where the distribution does not say.
 constexpr Field<MadeFrom> kMadeFromFields[] = {
     {"plan", AsCount<&MadeFrom::plan, kMaxScoredTokens>, Presence::kDefaulted},
     {"refit", {kRefitCount.write, kRefitCount.read, IsRefitted}, Presence::kOptional},
+    {"calibration",
+     {kCalibrationCount.write, kCalibrationCount.read, IsCalibrated},
+     Presence::kOptional},
 };
 
 Json MadeFromToJson(const MadeFrom& made_from) { return ToJson(kMadeFromFields, made_from); }
@@ -110,6 +116,7 @@ Result<MadeFrom> ReadMadeFrom(const JsonFields& fields, const char* name) {
   SHARD_TRY(MadeFrom made_from,
             ReadRecord(kMadeFromFields, Cat(fields.where(), ": ", name), *value));
   made_from.refitted = value->contains("refit");
+  made_from.calibrated = value->contains("calibration");
   return made_from;
 }
 

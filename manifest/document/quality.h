@@ -49,6 +49,8 @@ struct MadeFrom {
   std::optional<uint64_t> plan;
   bool refitted = false;
   std::optional<uint64_t> refit;  // only for refitted experts
+  bool calibrated = false;
+  std::optional<uint64_t> calibration = {};  // only for calibrated tensors
   bool operator==(const MadeFrom&) const = default;
 };
 

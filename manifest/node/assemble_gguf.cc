@@ -16,7 +16,7 @@
 #include "libshard/refit/node_top_k.h"
 #include "manifest/node/node_files.h"
 #include "manifest/write/output_path.h"
-#include "manifest/write/promised_file.h"
+#include "manifest/write/stated_file.h"
 
 namespace moepack::manifest {
 namespace {
@@ -199,7 +199,7 @@ Result<LinkKind> PlaceFile(const SourceTree& distribution, const LinkedFile& lin
 // from, with the manifest. A hard link changes the times in its source's inode, which packing would
 // treat as a change of the source, so linking comes after packing.
 Status LinkFiles(const SourceTreePtr& distribution, const GgufNode& node, StagingDirectory& staging,
-                 const AssembleOptions& options, std::vector<PromisedFile> promised,
+                 const AssembleOptions& options, std::vector<StatedFile> stated,
                  AssembleReport& report) {
   const LinkOptions how{options.link.value_or(LinkKind::kAuto), staging.target()};
   for (const LinkedFile& link : node.links) {
@@ -208,13 +208,13 @@ Status LinkFiles(const SourceTreePtr& distribution, const GgufNode& node, Stagin
     SHARD_CHECK(staging.files().Remove(link.name));  // left by an earlier run that was killed
     SHARD_TRY(const LinkKind used, PlaceFile(*distribution, link, staging.files(), how));
     // A symlink dangles until the node is in its place, so its target is checked instead.
-    promised.push_back({distribution, link.bundle->file, link.bundle->size, link.bundle->sha256,
-                        used == LinkKind::kSymlink ? fs::path() : to});
+    stated.push_back({distribution, link.bundle->file, link.bundle->size, link.bundle->sha256,
+                      used == LinkKind::kSymlink ? fs::path() : to});
     for (AssembleReport::File& file : report.files) {
       if (file.name == link.name) file.link = LinkName(used);
     }
   }
-  return CheckFileDigests(promised, options.pack);
+  return CheckFileDigests(stated, options.pack);
 }
 
 std::map<std::string, std::string> DigestsOf(const GgufNode& node, const PackResult& packed) {

@@ -123,9 +123,9 @@ Result<NodeFiles> OpenNodeFiles(const SourceTreePtr& distribution, const Manifes
                "this distribution holds only some parts; add them with shard-experts --only"};
 }
 
-std::vector<PromisedFile> ExpertFiles(const SourceTreePtr& distribution, const Manifest& manifest,
-                                      uint32_t group) {
-  std::vector<PromisedFile> files;
+std::vector<StatedFile> ExpertFiles(const SourceTreePtr& distribution, const Manifest& manifest,
+                                    uint32_t group) {
+  std::vector<StatedFile> files;
   for (const BundleRecord& bundle : manifest.bundles) {
     const bool own = bundle.role == Role::kGroup && bundle.group == group;
     if (!own && bundle.role != Role::kOverlay) continue;
@@ -199,10 +199,10 @@ Status CheckCopied(const std::vector<OutputFile>& files, const std::vector<FileD
   for (size_t f = 0; f < files.size(); ++f) {
     for (size_t t = 0; t < files[f].tensors.size(); ++t) {
       const OutputTensor& tensor = files[f].tensors[t];
-      const auto promised = expected.find(tensor.entry.name);
-      if (promised == expected.end() || promised->second == found[f].tensors[t]) continue;
-      return WrongTensor(sources[tensor.sources[0].file].path, tensor.SourceName(),
-                         promised->second, found[f].tensors[t]);
+      const auto stated = expected.find(tensor.entry.name);
+      if (stated == expected.end() || stated->second == found[f].tensors[t]) continue;
+      return WrongTensor(sources[tensor.sources[0].file].path, tensor.SourceName(), stated->second,
+                         found[f].tensors[t]);
     }
   }
   return Ok();

@@ -16,7 +16,7 @@
 #include "manifest/document/node_record.h"
 #include "manifest/node/assemble.h"
 #include "manifest/write/open_bundle.h"
-#include "manifest/write/promised_file.h"
+#include "manifest/write/stated_file.h"
 
 namespace moepack::manifest {
 
@@ -33,8 +33,8 @@ Result<NodeFiles> OpenNodeFiles(const SourceTreePtr& distribution, const Manifes
 
 // Returns the files of group and overlay. They are checked whole, because merged experts have no
 // digest in the manifest.
-std::vector<PromisedFile> ExpertFiles(const SourceTreePtr& distribution, const Manifest& manifest,
-                                      uint32_t group);
+std::vector<StatedFile> ExpertFiles(const SourceTreePtr& distribution, const Manifest& manifest,
+                                    uint32_t group);
 // Checks tensors of which only some experts are taken, by the XXH3-128 of the whole tensor.
 Status CheckCutTensors(const std::vector<PartTensor>& tensors,
                        const std::vector<SourceFile>& sources, const PackOptions& options);

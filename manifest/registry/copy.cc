@@ -215,7 +215,7 @@ Error Explained(const Ends& ends, Error error) {
   if (error.code != Code::kMismatch) return error;
   if (!ends.from_files) {  // a pull from there ends the same way
     return Error{Code::kCorrupt, std::move(error.message),
-                 "what is stored there is damaged: publish the distribution to it again"};
+                 "what is stored there is corrupt: publish the distribution to it again"};
   }
   error.hint = manifest::kDamagedHint;
   return manifest::NameDamaged(ends.from.name(), std::move(error));

@@ -58,8 +58,8 @@ class Reachable {
           named.kind == NamedBlob::Kind::kSubject && error.code == Code::kNotFound;
       if (elsewhere) return Ok();
       error.hint =
-          "nothing was removed: publish again, or take the tag of this manifest, which moepack ls "
-          "shows, away with moepack tag REF --remove --no-views";
+          "nothing was removed: publish again, or remove the tag of this manifest, which `moepack "
+          "ls` shows, with `moepack tag REF --remove --no-views`";
       return error;
     }
     const std::string where = layout_.NameOf(named.blob);

@@ -47,7 +47,7 @@ Status CompareLayer(const std::string& where, const BlobRecord& expected, const 
   return CompareAnnotations(layer, expected.annotations, found.annotations);
 }
 
-// Every layer that the distribution promises exists, and no others.
+// Every layer that the distribution states exists, and no others.
 Status CompareLayers(const std::string& where, const std::vector<BlobRecord>& expected,
                      const std::vector<BlobRecord>& found) {
   std::map<std::string, const BlobRecord*> by_path;

@@ -15,7 +15,7 @@
 #include "manifest/write/bundle.h"
 #include "manifest/write/front_matter.h"
 #include "manifest/write/output_path.h"
-#include "manifest/write/promised_file.h"
+#include "manifest/write/stated_file.h"
 
 namespace moepack::registry {
 namespace {
@@ -44,7 +44,7 @@ std::string GitPattern(std::string_view path) {
   return pattern;
 }
 
-// A file of the output, with its promised digest or its text.
+// A file of the output, with its stated digest or its text.
 struct OutputItem {
   std::string name;
   uint64_t bytes = 0;

@@ -70,8 +70,8 @@ Result<OpenedSet> OpenPinned(const Store& store, const Pinned& pinned, const Pul
   if (set || !pinned.locked || set.error().code != Code::kNotFound) return set;
   Error error = std::move(set).error();
   error.hint =
-      "this is what the output was pulled from, and it is there no longer: --update takes "
-      "what the reference names now";
+      "the output was pulled from it, and it no longer exists: --update takes what the reference "
+      "names now";
   return error;
 }
 

@@ -14,7 +14,7 @@
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/store/place_file.h"
 #include "manifest/registry/transfer/fetch_plan.h"
-#include "manifest/write/promised_file.h"
+#include "manifest/write/stated_file.h"
 
 namespace moepack::registry {
 namespace {
@@ -61,7 +61,7 @@ Status PullFiles::MakePlan(const std::vector<BlobRecord>& layers, const std::str
   });
 }
 
-// An existing file with its promised bytes is kept; everything else is placed again.
+// An existing file with its stated bytes is kept; everything else is placed again.
 Status PullFiles::LookAt(Item& item, PullReport::File& file, const std::string& candidate,
                          ProgressCounter& progress) const {
   if (candidate.empty()) return Ok();
@@ -208,7 +208,7 @@ Status PullFiles::PlaceOne(const Item& item, const StagingDirectory& staging,
   return Error{Code::kCorrupt,
                Cat(store_.NameOf(item.layer), ": content: expected ", item.layer.digest, ", found ",
                    DigestOf(*sha256)),
-               "what is stored there is damaged: publish the distribution to it again"};
+               "what is stored there is corrupt: publish the distribution to it again"};
 }
 
 }  // namespace moepack::registry

@@ -19,7 +19,7 @@ class PullFiles {
 
   // Lists the layers as files of the report, and hashes those that `out` has: its own files if it
   // is the same distribution, files with the same digest if `update` is set. The rest must be in
-  // the store with the promised size.
+  // the store with the stated size.
   Status MakePlan(const std::vector<BlobRecord>& layers, const std::string& out,
                   const PullTarget& target);
   // kIo if the file system has less room than what will be copied.

@@ -7,7 +7,7 @@
 #include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/describe_set.h"
 #include "manifest/registry/store/oci_layout.h"
-#include "manifest/write/promised_file.h"
+#include "manifest/write/stated_file.h"
 
 namespace moepack::registry {
 namespace {

@@ -35,7 +35,7 @@ Result<StorePlan> PlanTags(const Store& store, const Reference& reference,
 Status CheckRemovable(const Reference& reference) {
   if (reference.kind != Reference::Kind::kLayout) {
     return Error{Code::kUnsupported,
-                 "--remove: expected a layout:DIR:tag, found a place of another kind",
+                 "--remove: expected a layout:DIR:tag, found another kind of reference",
                  "registries remove manifests with all of their tags and not single tags: use the "
                  "tools of the registry"};
   }

@@ -187,7 +187,7 @@ Result<SourceFile> PieceSource(const ReadTask& task, const PieceRecord& piece) {
     return Error{
         Code::kMismatch,
         Cat(opened->name(), ": file size: expected ", piece.size, " bytes, found ", opened->size()),
-        "the file is damaged: this task has to run again, with --force"};
+        "the file is corrupt: this task has to run again, with --force"};
   }
   SourceFile source;
   source.path = opened->name();

@@ -16,7 +16,7 @@
 #include "manifest/tasks/read_tasks.h"
 #include "manifest/write/bundle.h"
 #include "manifest/write/output_path.h"
-#include "manifest/write/promised_file.h"
+#include "manifest/write/stated_file.h"
 
 namespace moepack::manifest {
 namespace {
@@ -25,15 +25,15 @@ namespace {
 struct Joining {
   std::vector<ReadTask> tasks;
   std::optional<Manifest> manifest;
-  PromisedFile planned;  // what the manifest was read from
+  StatedFile planned;  // what the manifest was read from
   TaskOutputs outputs;
 };
 
-// The hint of a file whose digest is not the promised one.
+// The hint of a file whose digest is not the stated one.
 Status OfATask(Status checked) {
   if (checked || checked.error().code != Code::kMismatch) return checked;
   Error error = std::move(checked).error();
-  error.hint = Cat("the file is damaged: ", kDamagedTaskHint);
+  error.hint = Cat("the file is corrupt: ", kDamagedTaskHint);
   return error;
 }
 
@@ -72,7 +72,7 @@ Result<Joining> Open(const std::vector<std::string>& directories) {
 
 // Checks every file that a task wrote, in each of its copies, before any is used.
 Status CheckFiles(const Joining& joining, const PackOptions& options) {
-  std::vector<PromisedFile> files;
+  std::vector<StatedFile> files;
   const auto add = [&](const SourceTreePtr& tree, const ReadTask& task) {
     for (const PieceRecord& piece : task.record.pieces)
       files.push_back({tree, piece.file, piece.size, piece.sha256});
@@ -119,8 +119,8 @@ Status CopyPlannedAssets(const ReadTask& first, const Manifest& manifest,
             CopyAssets({*first.tree, kAssetDirectory}, staging, PlannedAssets(manifest)));
   for (size_t i = 0; i < copied.size(); ++i) {
     const AssetRecord& asset = manifest.assets[i];
-    const PromisedFile promised{first.tree, asset.file, asset.size, asset.sha256};
-    SHARD_CHECK(OfATask(CheckDigest(promised, copied[i].sha256)));
+    const StatedFile stated{first.tree, asset.file, asset.size, asset.sha256};
+    SHARD_CHECK(OfATask(CheckDigest(stated, copied[i].sha256)));
   }
   return Ok();
 }

@@ -33,7 +33,7 @@ Result<std::string> WorkOf(const Draft& draft, const TaskOptions& options) {
     work += Cat(asset.name, " ", Sha256Hex(text), "\n");
   }
   if (draft.manifest) work += ManifestDigest(*draft.manifest);
-  return Sha256Hex(work += Cat(options.pack.cell_bytes, " ", ToolVersion()));
+  return Sha256Hex(work += Cat(options.pack.cell_bytes));
 }
 
 // The state of the sources is part of what a killed run can be resumed with.

@@ -45,7 +45,7 @@ Result<ProvedFiles> ProvedFiles::Open(const std::string& path) {
   if (!kHeading.starts_with(std::string_view(text).substr(0, kHeading.size()))) {
     return Error{Code::kInvalidArgument,
                  Cat(path, ": expected notes of a verification, found something else"),
-                 "name a file that is not there yet: verify makes it"};
+                 "name a new file: verify creates it"};
   }
   // A run may have been killed while it wrote the heading.
   if (text.size() < kHeading.size()) {

@@ -240,16 +240,16 @@ Result<WritePlan> Remake(const Manifest& manifest, const MoeModel& model,
   // The source decides which layers there are; the caller compares them with the plan's.
   plan.layers = LayerCountsOf(model);
   plan.top_k = TopKOf(model);
-  std::optional<RefitTensors> promised;
+  std::optional<RefitTensors> stated;
   if (refit == nullptr && manifest.refit) {
-    promised = RefitTensors::Promised(*manifest.refit);
-    refit = &*promised;
+    stated = RefitTensors::Stated(*manifest.refit);
+    refit = &*stated;
   }
   write.slice.refit = refit;
-  std::optional<CalibratedTensors> promised_tensors;
+  std::optional<CalibratedTensors> stated_tensors;
   if (calibrated == nullptr && manifest.calibrated) {
-    promised_tensors = CalibratedTensors::Promised(*manifest.calibrated);
-    calibrated = &*promised_tensors;
+    stated_tensors = CalibratedTensors::Stated(*manifest.calibrated);
+    calibrated = &*stated_tensors;
   }
   write.slice.calibrated = calibrated;
   SHARD_TRY(WritePlan made, PlanDistribution(model, plan, write));

@@ -7,7 +7,7 @@
 #include "libshard/base/text/text.h"
 #include "manifest/document/damaged.h"
 #include "manifest/write/output_path.h"
-#include "manifest/write/promised_file.h"
+#include "manifest/write/stated_file.h"
 
 namespace moepack::manifest {
 namespace {
@@ -69,13 +69,13 @@ Result<std::vector<LinkKind>> PlaceFiles(const std::vector<JoinedFile>& files, L
 
 Status CheckPlaced(const std::vector<JoinedFile>& files, const PackOptions& options,
                    const fs::path& staged) {
-  std::map<std::string, std::vector<PromisedFile>> by_input;
+  std::map<std::string, std::vector<StatedFile>> by_input;
   for (const JoinedFile& file : files) {
     by_input[file.from].push_back(
         {file.tree, file.file, file.size, file.sha256, staged / file.file});
   }
-  for (const auto& [input, promised] : by_input) {
-    Status checked = CheckFileDigests(promised, options);
+  for (const auto& [input, stated] : by_input) {
+    Status checked = CheckFileDigests(stated, options);
     if (!checked) return NameDamaged(input, std::move(checked).error());
   }
   return Ok();

@@ -13,7 +13,7 @@
 
 namespace moepack::manifest {
 
-// kMismatch for a file whose size is not the promised one. Opening a file through its tree refuses
+// kMismatch for a file whose size is not the stated one. Opening a file through its tree refuses
 // links that lead out of its distribution.
 Status CheckSizes(const std::vector<JoinedFile>& files);
 // CheckOutsideDistribution for each of the inputs.

@@ -8,7 +8,7 @@
 #include "manifest/write/bundle.h"
 #include "manifest/write/card_sections.h"
 #include "manifest/write/front_matter.h"
-#include "manifest/write/refit_section.h"
+#include "manifest/write/weights_section.h"
 
 namespace moepack::manifest {
 namespace {
@@ -159,7 +159,7 @@ std::vector<std::string> Sections(const Manifest& manifest) {
                                 manifest.plan.groups.size(), " expert groups\n\n");
   return {FrontMatter(manifest),  title,
           LeadText(manifest),     UseText(manifest),
-          FilesText(manifest),    RefitText(manifest),
+          FilesText(manifest),    WeightsText(manifest),
           MeasuredText(manifest), ProvenanceText(manifest)};
 }
 

@@ -11,7 +11,7 @@
 
 namespace moepack::runtime {
 
-// The metrics that a gate may name (docs/evaluation.md).
+// The metrics that a gate may name (docs/runtime-shim.md).
 inline constexpr std::array kGateMetrics = {
     "kld", "total_kld", "quant_kld", "ppl_ratio", "total_ppl_ratio", "top1", "capture", "loops"};
 

@@ -42,6 +42,7 @@ Json RowToJson(const ExperimentRow& row, std::span<const ExperimentRow> rows, ui
               {"strategy", row.strategy.empty() ? Json(nullptr) : Json(row.strategy)},
               {"recipe", row.recipe.empty() ? Json(nullptr) : Json(row.recipe)},
               {"refitted", row.refitted},
+              {"calibrated", row.calibrated},
               {"eligible", row.eligible ? Json(*row.eligible) : Json(nullptr)},
               {"node_bytes", row.node_bytes ? Json(*row.node_bytes) : Json(nullptr)}};
   const uint64_t sessions = row.sessions.size();

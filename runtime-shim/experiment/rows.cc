@@ -19,9 +19,10 @@ std::vector<Sample> SamplesOf(std::span<const SessionFigures> sessions, Choice c
 }  // namespace
 
 std::string ExperimentRow::label() const {
-  if (strategy.empty()) return Cat("quantization, ", recipe);
-  const char* const plain = recipe.empty() ? "split, " : "both, ";
-  return Cat(refitted ? "refit, " : plain, strategy, recipe.empty() ? "" : ", ", recipe);
+  const char* what = recipe.empty() ? "split" : strategy.empty() ? "quantization" : "both";
+  if (refitted) what = "refit";
+  if (calibrated) what = "calibrated";
+  return Cat(what, strategy.empty() ? "" : ", ", strategy, recipe.empty() ? "" : ", ", recipe);
 }
 
 Estimate EstimateRow(const ExperimentRow& row, Choice choice, Figure figure) {
@@ -42,12 +43,13 @@ Estimate EstimateDifference(const ExperimentRow& a, const ExperimentRow& b, Choi
 }
 
 const ExperimentRow* BaselineOf(const ExperimentRow& row, std::span<const ExperimentRow> rows) {
-  if (row.strategy.empty()) return nullptr;
+  const bool changed = row.refitted || row.calibrated;
+  if (row.strategy.empty() && !changed) return nullptr;
   for (const ExperimentRow& other : rows) {
-    if (other.strategy.empty() || other.refitted || other.recipe != row.recipe) continue;
-    if (row.refitted && other.strategy != row.strategy) continue;
-    if (row.refitted) return &other;
-    return other.strategy == row.strategy ? nullptr : &other;
+    if (other.refitted || other.calibrated || other.recipe != row.recipe) continue;
+    if (other.strategy.empty() != row.strategy.empty()) continue;
+    if (changed && other.strategy != row.strategy) continue;
+    return !changed && other.strategy == row.strategy ? nullptr : &other;
   }
   return nullptr;
 }

@@ -20,9 +20,10 @@ struct ExperimentRow {
   std::optional<uint64_t> eligible, node_bytes;
   std::vector<SessionFigures> sessions;  // in the order of OrderSessions
   bool refitted = false;                 // the experts that nodes keep
+  bool calibrated = false;               // the quantized weights; not with `refitted`
 
-  // "split, ranked", "quantization, Q4_K_M", "both, ranked, Q4_K_M", "refit, ranked",
-  // "refit, ranked, Q4_K_M".
+  // "split, ranked", "quantization, Q4_K_M", "both, ranked, Q4_K_M", "calibrated, Q4_K_M",
+  // "calibrated, ranked, Q4_K_M", "refit, ranked", "refit, ranked, Q4_K_M".
   std::string label() const;
 };
 
@@ -34,8 +35,8 @@ Estimate EstimateRow(const ExperimentRow& row, Choice choice, Figure figure);
 Estimate EstimateDifference(const ExperimentRow& a, const ExperimentRow& b, Choice choice,
                             Figure figure);
 
-// The row that `row` is compared with: the first split of the same recipe; for a refitted row, the
-// same split without the refit. Null for that row itself and for rows without a split.
+// The row that `row` is compared with: for a calibrated or refitted row the same without that; for
+// others the first split of the same recipe. Null for that row itself and for quantization alone.
 const ExperimentRow* BaselineOf(const ExperimentRow& row, std::span<const ExperimentRow> rows);
 
 // The criterion of the stopping rule: the largest standard error of the mean divergence over the

@@ -1,5 +1,10 @@
 #include "runtime-shim/gradient/adam.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "runtime-shim/gradient/adam.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -7,21 +12,74 @@
 #include "libshard/base/parallel.h"
 #include "libshard/strategies/split_mix.h"
 
+#ifndef MOEPACK_ADAM_STEP
+#define MOEPACK_ADAM_STEP
 namespace moepack::runtime {
-namespace {
 
 // The usual 0.999 for the second moment would average over more steps than a refit has.
 constexpr float kFirstMoment = 0.9f, kSecondMoment = 0.99f, kStepFloor = 1e-9f;
+// Sums that overflowed must not end up in the values, and squares must fit into floats.
+constexpr float kMostSlope = 1e18f;
+
+}  // namespace moepack::runtime
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace moepack::runtime {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Whole vectors; returns how many values that is. Each product and sum is rounded, as in
+// MoveValuesRef.
+size_t MoveVectors(const AdamMove& move, size_t count) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  const auto most = hn::Set(d, kMostSlope), least = hn::Set(d, -kMostSlope);
+  const auto keep_first = hn::Set(d, kFirstMoment), add_first = hn::Set(d, 1 - kFirstMoment);
+  const auto keep_second = hn::Set(d, kSecondMoment), add_second = hn::Set(d, 1 - kSecondMoment);
+  const auto rate = hn::Set(d, move.rate), of_second = hn::Set(d, move.of_second),
+             floor = hn::Set(d, kStepFloor);
+  size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto given = hn::LoadU(d, move.slopes + i);
+    const auto slope =
+        hn::IfThenElseZero(hn::Eq(given, given), hn::Min(hn::Max(given, least), most));
+    const auto first = hn::Add(hn::Mul(keep_first, hn::LoadU(d, move.firsts + i)),
+                               hn::Mul(add_first, slope));
+    const auto second = hn::Add(hn::Mul(keep_second, hn::LoadU(d, move.seconds + i)),
+                                hn::Mul(hn::Mul(add_second, slope), slope));
+    hn::StoreU(first, d, move.firsts + i);
+    hn::StoreU(second, d, move.seconds + i);
+    const auto size = hn::Add(hn::Sqrt(hn::Mul(second, of_second)), floor);
+    hn::StoreU(hn::Sub(hn::LoadU(d, move.values + i), hn::Div(hn::Mul(rate, first), size)), d,
+               move.values + i);
+  }
+  return i;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace moepack::runtime
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace moepack::runtime {
+
+HWY_EXPORT(MoveVectors);
+
+namespace {
+
 // Values that a thread moves at a time.
 constexpr size_t kValuesOfPiece = 1 << 16;
 
-// Sums that overflowed must not end up in the values, and squares must fit into floats. Written so
-// that compilers use vectors.
-float Tamed(double slope) {
-  constexpr double kMost = 1e18;
-  const double above = slope > -kMost ? slope : -kMost;
-  const double between = above < kMost ? above : kMost;
-  return slope == slope ? static_cast<float>(between) : 0.0f;
+AdamMove From(const AdamMove& move, size_t first) {
+  return {move.slopes + first, move.firsts + first,  move.seconds + first,
+          move.values + first, move.rate, move.of_second};
+}
+
+float ToFloat(double slope) {
+  const double most = kMostSlope;
+  return slope == slope ? static_cast<float>(std::clamp(slope, -most, most)) : 0.0f;
 }
 
 }  // namespace
@@ -32,26 +90,40 @@ double RootMeanSquare(std::span<const float> values) {
   return values.empty() ? 0 : std::sqrt(squares / static_cast<double>(values.size()));
 }
 
+void MoveValues(const AdamMove& move, size_t count) {
+  const size_t done = HWY_DYNAMIC_DISPATCH(MoveVectors)(move, count);
+  MoveValuesRef(From(move, done), count - done);
+}
+
+void MoveValuesRef(const AdamMove& move, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const float given = move.slopes[i];
+    const float slope = given == given ? std::clamp(given, -kMostSlope, kMostSlope) : 0.0f;
+    float& first = move.firsts[i];
+    float& second = move.seconds[i];
+    first = kFirstMoment * first + (1 - kFirstMoment) * slope;
+    second = kSecondMoment * second + (1 - kSecondMoment) * slope * slope;
+    move.values[i] -= move.rate * first / (std::sqrt(second * move.of_second) + kStepFloor);
+  }
+}
+
 Adam::Adam(size_t count, size_t jobs) : first_(count, 0), second_(count, 0), jobs_(jobs) {}
 
 void Adam::Step(double rate, std::span<const double> gradient, std::span<float> values) {
+  std::vector<float> slopes(gradient.size());
+  std::transform(gradient.begin(), gradient.end(), slopes.begin(), ToFloat);
+  Step(rate, slopes, values);
+}
+
+void Adam::Step(double rate, std::span<const float> gradient, std::span<float> values) {
   ++steps_;
   // The means start from 0, so that they are too small at first.
   const auto rate_of_first = static_cast<float>(rate / (1 - std::pow(kFirstMoment, steps_)));
   const auto of_second = static_cast<float>(1 / (1 - std::pow(kSecondMoment, steps_)));
+  const AdamMove move = {gradient.data(), first_.data(),  second_.data(),
+                         values.data(),   rate_of_first, of_second};
   ForPieces(values.size(), kValuesOfPiece, jobs_, [&](size_t begin, size_t end) {
-    const double* const slopes = gradient.data();
-    float* const firsts = first_.data();
-    float* const seconds = second_.data();
-    float* const moved = values.data();
-    for (size_t i = begin; i < end; ++i) {
-      const float slope = Tamed(slopes[i]);
-      const float first = kFirstMoment * firsts[i] + (1 - kFirstMoment) * slope;
-      const float second = kSecondMoment * seconds[i] + (1 - kSecondMoment) * slope * slope;
-      firsts[i] = first;
-      seconds[i] = second;
-      moved[i] -= rate_of_first * first / (std::sqrt(second * of_second) + kStepFloor);
-    }
+    MoveValues(From(move, begin), end - begin);
   });
 }
 
@@ -65,3 +137,4 @@ std::vector<uint32_t> DrawBatch(size_t rows, size_t size, uint32_t step) {
 }
 
 }  // namespace moepack::runtime
+#endif

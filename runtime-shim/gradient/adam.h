@@ -11,6 +11,19 @@ namespace moepack::runtime {
 // A measure of how large an array's values are, for rates that are a share of it. 0 for none.
 double RootMeanSquare(std::span<const float> values);
 
+// One step of some values: their slopes, their running means and squares, and the rate, divided by
+// how far these means have come, and the factor of the squares that makes up for the same.
+struct AdamMove {
+  const float* slopes = nullptr;
+  float* firsts = nullptr;
+  float* seconds = nullptr;
+  float* values = nullptr;
+  float rate = 0, of_second = 0;
+};
+// Both give the same bits. A slope that is not a number counts as 0.
+void MoveValues(const AdamMove& move, size_t count);
+void MoveValuesRef(const AdamMove& move, size_t count);
+
 // The state for one array of values.
 class Adam {
  public:
@@ -21,6 +34,7 @@ class Adam {
   // not a number counts as 0, and an infinite one as a large one. REQUIRES: as many of both as the
   // state is for.
   void Step(double rate, std::span<const double> gradient, std::span<float> values);
+  void Step(double rate, std::span<const float> gradient, std::span<float> values);
 
  private:
   std::vector<float> first_, second_;  // running means of the gradient and of its square

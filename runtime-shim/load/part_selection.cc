@@ -150,7 +150,7 @@ Status SelectParts(const LoadOptions& options, Split& split) {
 namespace {
 
 // What the manifest says about a file.
-struct Promise {
+struct StatedContent {
   const std::string* file = nullptr;
   uint64_t size = 0;
   const std::string* sha256 = nullptr;
@@ -185,26 +185,25 @@ Status CheckVersions(const Split& split) {
   return Ok();
 }
 
-Result<ByteSourcePtr> OpenPromised(const SourceTree& tree, const std::string& file, uint64_t size) {
+Result<ByteSourcePtr> OpenStated(const SourceTree& tree, const std::string& file, uint64_t size) {
   SHARD_TRY(ByteSourcePtr source, manifest::OpenBundleFile(tree, file));
   if (source->size() != size)
     return Differs(source->name() + ": size", Cat(size, " bytes"), source->size());
   return source;
 }
 
-Status CheckFile(const SourceTree& tree, const Promise& promise, ProgressCounter& progress) {
-  SHARD_TRY(const ByteSourcePtr source, OpenPromised(tree, *promise.file, promise.size));
+Status CheckFile(const SourceTree& tree, const StatedContent& stated, ProgressCounter& progress) {
+  SHARD_TRY(const ByteSourcePtr source, OpenStated(tree, *stated.file, stated.size));
   SHARD_TRY(const std::string sha256,
             Sha256Of(*source, [&](uint64_t bytes) { progress.Add(bytes); }));
-  if (sha256 != *promise.sha256)
-    return Differs(source->name() + ": sha256", *promise.sha256, sha256);
+  if (sha256 != *stated.sha256) return Differs(source->name() + ": sha256", *stated.sha256, sha256);
   return Ok();
 }
 
 Status CheckStretch(const SourceTree& tree, const Stretch& stretch, ProgressCounter& progress) {
   // Opens its own file, because the system reads ahead for each open file.
   SHARD_TRY(const ByteSourcePtr source,
-            OpenPromised(tree, stretch.bundle->file, stretch.bundle->size));
+            OpenStated(tree, stretch.bundle->file, stretch.bundle->size));
   const uint64_t step = ScanStep(*source);
   std::vector<std::byte> buffer(std::min(step, stretch.bytes));
   Xxh3 hash;
@@ -246,12 +245,12 @@ void AddStretches(const manifest::BundleRecord& bundle, std::vector<Stretch>& st
 
 // What is compared, each by one thread.
 struct Work {
-  std::vector<Promise> files;
+  std::vector<StatedContent> files;
   std::vector<Stretch> stretches;
 
   uint64_t bytes() const {
     uint64_t sum = 0;  // cannot overflow: the parser bounds each size by what a file can hold
-    for (const Promise& file : files) sum += file.size;
+    for (const StatedContent& file : files) sum += file.size;
     for (const Stretch& stretch : stretches) sum += stretch.bytes;
     return sum;
   }

@@ -103,7 +103,7 @@ std::string Difference(const RoutingTrace::Step& expected, const RoutingTrace::S
     const float ours[] = {expected.norms[i], expected.peaks[i]};
     const float theirs[] = {actual.norms[i], actual.peaks[i]};
     if (!Same(ours, theirs, tolerance))
-      return Cat("expert ", expected.chosen.ids[i], " puts out other values");
+      return Cat("expert ", expected.chosen.ids[i], " outputs other values");
   }
   return "";
 }

@@ -85,7 +85,7 @@ class RoutingTrace : public RoutingObserver {
 
 struct RoutingDifference {
   uint32_t position = 0, layer = 0;
-  // "expert 3 puts out other values", "experts 1,4 were chosen, not 1,2", "the router's logits
+  // "expert 3 outputs other values", "experts 1,4 were chosen, not 1,2", "the router's logits
   // differ: something before this layer's experts"
   std::string what;
 };

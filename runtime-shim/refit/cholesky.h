@@ -1,5 +1,4 @@
-// Symmetric positive definite systems in double precision. Only this file's implementation knows
-// Eigen.
+// Symmetric positive definite systems in double precision, at the speed of products with panels.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +30,7 @@ class Cholesky {
  private:
   Cholesky() = default;
   size_t size_ = 0;
-  std::span<double> factor_;  // lower triangle, column by column
+  std::span<double> factor_;  // below the diagonal; above it, its transpose
 };
 
 }  // namespace moepack::runtime

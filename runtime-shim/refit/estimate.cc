@@ -27,42 +27,51 @@ struct LayerShape {
   double tokens = 0, hidden = 0, width = 0, chosen = 0;  // T, H, F, k
   double kept = 0, all = 0;                              // experts of the node, of the layer
   bool searches_bias = false;                            // one that affects only the choice
+  double matrix() const { return hidden * width; }
   // Gate, up and down.
-  double expert() const { return 3 * hidden * width; }  // multiplications per token
-  // Of an expert, if all are chosen equally often; and those with which it scores neurons: every
-  // n-th (refill.cc).
-  double own_tokens() const { return tokens * chosen / kept; }
+  double expert() const { return 3 * matrix(); }  // multiplications per token
+  double choices() const { return tokens * chosen; }
+  // Of an expert, if all are chosen equally often; and those with which it scores neurons exactly:
+  // every n-th (refill.cc).
+  double own_tokens() const { return choices() / kept; }
   double scored() const {
     const double wanted = static_cast<double>(kScoredTokens);
     return own_tokens() / std::max(1.0, std::floor(own_tokens() / wanted));
   }
+  double sampled(const RefitOptions& options) const {
+    return static_cast<double>(ScoredRows(
+        static_cast<uint64_t>(kept), static_cast<uint64_t>(chosen),
+        static_cast<uint64_t>(all * width), static_cast<uint64_t>(tokens), ScoredMemory(options)));
+  }
 };
 
+// What is held, activations are not computed again.
 double RidgeProducts(const LayerShape& shape, bool joint, uint32_t sweeps) {
-  const double per_choice = 2 * shape.hidden * shape.width;
-  const double own = shape.width * shape.width + shape.hidden * shape.width;
-  const double choices = shape.tokens * shape.chosen;
+  const double width = shape.width;
   if (joint) {
-    const double size = shape.kept * shape.width;
-    return choices * (per_choice + own + shape.chosen * shape.width * shape.width / 2) +
+    const double size = shape.kept * width;
+    return shape.choices() *
+               (width * width / 2 + shape.matrix() + (shape.chosen - 1) * width * width / 2) +
            // A Cholesky factorization takes n^3 / 6 multiplications, and n^2 for each column that
            // is solved.
-           size * size * (size / 6 + shape.hidden);
+           size * size * (size / 6 + shape.hidden) + shape.choices() * shape.matrix();
   }
-  return choices * (per_choice + shape.width * shape.width +
-                    sweeps * (2 * per_choice + 2 * shape.hidden * shape.width));
+  return shape.choices() * (width * width / 2 + sweeps * 2 * shape.matrix()) +
+         shape.kept * width * width * (width / 6 + sweeps * shape.hidden);
 }
 
-// With tokens spread evenly over the experts; every n-th of an expert's counts in the scores, so
-// that there are about kScoredTokens (refill.cc).
-double RefillProducts(const LayerShape& shape) {
+// With tokens spread evenly over the experts.
+double RefillProducts(const LayerShape& shape, const RefitOptions& options) {
   // The own neurons and, by default, as many that join.
-  const double joined = 2 * shape.width;
-  return shape.kept * shape.all * shape.scored() * shape.expert() +
-         // The outputs before and after.
-         2 * shape.tokens * shape.chosen * shape.expert() +
-         shape.tokens * shape.chosen * joined * (2 * shape.hidden + joined + shape.hidden) +
-         shape.kept * joined * joined * (joined + 2 * shape.hidden);
+  const double pool = shape.width, joined = 2 * shape.width;
+  const double directions = std::min(shape.hidden, static_cast<double>(kDirections));
+  return shape.sampled(options) * shape.all * shape.width *
+             (2 * shape.hidden + shape.chosen * directions) +
+         shape.kept * shape.scored() * kCandidates * pool * 3 * shape.hidden +
+         // The activations of those that join, the normal matrix, and the outputs before and after.
+         shape.choices() * (2 * pool * shape.hidden + joined * joined / 2 + joined * shape.hidden +
+                            2 * shape.matrix()) +
+         shape.kept * joined * joined * (joined / 2 + 2 * shape.hidden);
 }
 
 double RouterSampleSize(const LayerShape& shape) {
@@ -100,6 +109,12 @@ double AttentionProducts(const ModelSpec& spec) {
   return 4 * width * width;
 }
 
+// The activations of a node's experts, if they are held.
+uint64_t HeldBytes(const LayerShape& shape, const RefitOptions& options) {
+  const uint64_t bytes = static_cast<uint64_t>(shape.choices() * shape.width) * sizeof(float);
+  return bytes <= options.activation_memory() ? bytes : 0;
+}
+
 // What the rows of an expert's tokens take: inputs, residuals and outputs (H each), and
 // activations.
 uint64_t SampleBytes(const LayerShape& shape, uint64_t activations) {
@@ -108,33 +123,37 @@ uint64_t SampleBytes(const LayerShape& shape, uint64_t activations) {
          sizeof(float);
 }
 
-// What each step has of a layer of one node besides the rows of all tokens.
+// What each step has of a layer of one node besides the rows of all tokens, and activations that
+// are held.
 uint64_t RidgeBytes(const LayerShape& shape, bool joint, uint64_t memory) {
   const auto width = static_cast<uint64_t>(shape.width), kept = static_cast<uint64_t>(shape.kept),
              hidden = static_cast<uint64_t>(shape.hidden);
-  const uint64_t changes = kept * width * hidden * kDouble, sample = SampleBytes(shape, width);
+  const uint64_t sample = SampleBytes(shape, width);
   if (joint) {
-    const uint64_t activations =
-        static_cast<uint64_t>(shape.tokens * shape.chosen) * width * sizeof(float);
-    return kept * width * kept * width * kDouble + changes + activations + sample;
+    const uint64_t activations = static_cast<uint64_t>(shape.choices()) * width * sizeof(float);
+    return kept * width * (kept * width + hidden) * kDouble + activations + sample;
   }
   // The one of the turn besides those that are kept.
-  return changes + sample +
-         (FactorsHeld(kept, width, hidden, memory) + 1) * width * width * kDouble;
+  return sample + ((FactorsHeld(kept, width, hidden, memory) + 1) * width + hidden) * width * kDouble;
 }
 
-uint64_t RefillBytes(const LayerShape& shape, uint64_t pool) {
+uint64_t RefillBytes(const LayerShape& shape, const RefitOptions& options) {
   const auto width = static_cast<uint64_t>(shape.width),
-             hidden = static_cast<uint64_t>(shape.hidden);
+             hidden = static_cast<uint64_t>(shape.hidden),
+             all = static_cast<uint64_t>(shape.all);
   // A pool has at most the neurons of all other experts.
-  const auto others = static_cast<uint64_t>(shape.all - 1) * width;
-  const uint64_t joined = width + std::min(pool > 0 ? pool : width, others);
-  const uint64_t neurons = 2 * joined * hidden * sizeof(float);
-  // A copy of inputs and residuals, the executor's three tables of H, and three of F.
-  const uint64_t scored =
-      static_cast<uint64_t>(shape.scored() * (5 * shape.hidden + 3 * shape.width)) * sizeof(float);
-  return joined * (2 * joined + 2 * hidden) * kDouble + neurons + scored +
-         SampleBytes(shape, joined);
+  const uint64_t others = (all - 1) * width;
+  const uint64_t pool = std::min(options.pool > 0 ? options.pool : width, others);
+  const uint64_t candidates = std::min(kCandidates * pool, others), joined = width + pool;
+  const uint64_t neurons = 2 * candidates * hidden * sizeof(float);
+  const uint64_t sampled = ScoredBytes(static_cast<uint64_t>(shape.sampled(options)), all * width);
+  // Inputs and residuals, what is explained of them, and activations.
+  const auto scored =
+      static_cast<uint64_t>(shape.scored() * (2 * shape.hidden + static_cast<double>(candidates))) *
+          sizeof(float) +
+      candidates * hidden * sizeof(float);
+  return joined * (2 * joined + 2 * hidden) * kDouble + neurons + sampled + scored +
+         SampleBytes(shape, 2 * joined);
 }
 
 uint64_t RouterBytes(const LayerShape& shape, uint64_t router_width, uint64_t memory) {
@@ -154,8 +173,9 @@ uint64_t TuneBytes(const LayerShape& shape, uint64_t router_width, uint64_t memo
   const double tokens = TuneTokens(shape);
   const double floats = 2 * shape.kept * shape.expert() + tokens * 4 * shape.hidden +
                         tokens * shape.chosen * (2 * shape.hidden + 3 * shape.width);
-  const uint64_t tuning = static_cast<uint64_t>(floats) * sizeof(float) +
-                          static_cast<uint64_t>(shape.hidden * shape.width) * kDouble;
+  const uint64_t tuning =
+      static_cast<uint64_t>(floats) * sizeof(float) +
+      static_cast<uint64_t>(shape.hidden * shape.width) * sizeof(float);
   return std::max(tuning, shape.searches_bias ? RouterBytes(shape, router_width, memory) : 0);
 }
 
@@ -240,23 +260,27 @@ RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOpt
                                 static_cast<double>(kept),
                                 static_cast<double>(count),
                                 !device.trunk().layers[layer].selection_bias.empty()};
+      // Before the steps, and the down projections after them.
+      estimate.products += shape.choices() * (shape.expert() + shape.matrix());
       for (const std::string& step : options.steps) {
         const uint64_t memory = options.matrix_memory();
         const uint64_t bytes = step == kRidgeStep    ? RidgeBytes(shape, joint, memory)
-                               : step == kRefillStep ? RefillBytes(shape, options.pool)
+                               : step == kRefillStep ? RefillBytes(shape, options)
                                : step == kTuneStep   ? TuneBytes(shape, stream, memory)
                                                      : RouterBytes(shape, stream, memory);
-        estimate.matrix_bytes = std::max(estimate.matrix_bytes, bytes);
-        estimate.products += shape.tokens * shape.chosen * shape.expert();
-        estimate.products += step == kRidgeStep    ? RidgeProducts(shape, joint, options.sweeps)
-                             : step == kRefillStep ? RefillProducts(shape)
-                             : step == kTuneStep   ? TuneProducts(shape, options.updates)
-                                                   : RouterProducts(shape);
+        estimate.matrix_bytes =
+            std::max(estimate.matrix_bytes, bytes + HeldBytes(shape, options));
+        // The node runs again after a step that leaves no outputs.
+        estimate.products += step == kRidgeStep ? RidgeProducts(shape, joint, options.sweeps)
+                             : step == kRefillStep
+                                 ? RefillProducts(shape, options)
+                                 : shape.choices() * shape.expert() +
+                                       (step == kTuneStep ? TuneProducts(shape, options.updates)
+                                                          : RouterProducts(shape));
       }
-      // A ridge regression that is kept last is repeated on all text, between two runs of the node.
+      // A ridge regression that is kept last is repeated on all text.
       if (std::find(options.steps.begin(), options.steps.end(), kRidgeStep) != options.steps.end())
-        estimate.products += RidgeProducts(shape, joint, options.sweeps) +
-                             2 * shape.tokens * shape.chosen * shape.expert();
+        estimate.products += RidgeProducts(shape, joint, 1);
       // The stream up to the experts.
       estimate.products += shape.tokens * (AttentionProducts(spec) + shape.chosen * shape.expert());
     }

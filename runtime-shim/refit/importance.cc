@@ -110,7 +110,7 @@ Status AddRow(const std::string& name, const std::vector<double>& sums,
     return Error{Code::kCorrupt,
                  Cat("inputs of ", Quoted(name), ", row ", row,
                      ": expected a sum of squares that F32 holds, found ", sums[column] * scale),
-                 "the weights of this layer or of one before may be damaged"};
+                 "the weights of this layer or of one before may be corrupt"};
   }
   entry.counts[row] += static_cast<float>(moments.tokens);
   return Ok();

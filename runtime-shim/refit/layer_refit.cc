@@ -17,7 +17,9 @@ class LayerRefitter {
 
   Result<LayerOutcome> Run() {
     LayerOutcome done;
-    SHARD_TRY(double best, Measure());
+    SHARD_CHECK(RouteNode(products_, node_));
+    SHARD_CHECK(RunNode(products_, node_));
+    SHARD_TRY(double best, FoldError(node_));
     done.outcome.layer = node_.experts.layer;
     done.outcome.group = node_.experts.group;
     done.outcome.error_before = best;
@@ -29,8 +31,8 @@ class LayerRefitter {
     for (const std::string& step : options_.steps) {
       RefittedExperts before = ArraysOf(step);
       const Routes routes = node_.routes;
-      SHARD_TRY(const uint64_t moved, Take(step));
-      SHARD_TRY(const double error, Measure());
+      SHARD_TRY(const uint64_t moved, Take(step, before.down));
+      SHARD_TRY(const double error, FoldError(node_));
       // The error is measured on text that no step has seen, so a step that only fits its own text
       // is dropped.
       const bool better = std::isfinite(error) && error < best;
@@ -44,21 +46,17 @@ class LayerRefitter {
       PutBack(std::move(before));
       node_.routes = routes;
       // The next step starts from the outputs of what was put back.
-      SHARD_CHECK(RunNode(products_, node_));
+      SHARD_CHECK(step == kRidgeStep ? RunDown(products_, node_) : RunNode(products_, node_));
     }
-    if (!down.empty()) SHARD_CHECK(RidgeOnAll(std::move(down)));
+    if (!down.empty()) SHARD_CHECK(RidgeOnAll(down));
+    // Steps that changed the outputs by differences left sums that were rounded in another order.
+    SHARD_CHECK(RunDown(products_, node_));
     done.outcome.error_after = best;
     done.outcome.accepted = best < done.outcome.error_before;
     return done;
   }
 
  private:
-  Result<double> Measure() {
-    SHARD_CHECK(RouteNode(products_, node_));
-    SHARD_CHECK(RunNode(products_, node_));
-    return FoldError(node_);
-  }
-
   // The arrays that the step will change, as they are now.
   RefittedExperts ArraysOf(const std::string& step) const {
     const RefittedExperts& all = node_.experts;
@@ -93,35 +91,37 @@ class LayerRefitter {
     }
   }
 
-  // Repeats a ridge regression that helped, from the down projections before it and on all text:
-  // the held-out part has served its purpose, and more tokens make a better fit.
-  Status RidgeOnAll(std::vector<float> down) {
-    node_.experts.down = std::move(down);
-    SHARD_CHECK(RunNode(products_, node_));
+  // Repeats a ridge regression that helped, pulled to the down projections before it and on all
+  // text: the held-out part has served its purpose, and more tokens make a better fit.
+  Status RidgeOnAll(std::span<const float> before) {
     const std::vector<float> fit = node_.fit_weights;
     for (size_t token = 0; token < fit.size(); ++token)
       node_.fit_weights[token] += node_.fold_weights[token];
-    const auto moved = Take(kRidgeStep);
+    const Status done = RidgeFrom(products_, options_, before, 1, node_);
     node_.fit_weights = fit;
-    SHARD_CHECK(moved);
-    return RunNode(products_, node_);
+    return done;
   }
 
-  // Returns how many neurons moved.
-  Result<uint64_t> Take(const std::string& step) {
+  // Leaves routes and outputs of the new experts. Returns how many neurons moved.
+  Result<uint64_t> Take(const std::string& step, std::span<const float> down) {
+    if (step == kRefillStep) return RefillExperts(products_, options_, source_, node_);
+    if (step == kRidgeStep) {
+      SHARD_CHECK(RidgeFrom(products_, options_, down, options_.sweeps, node_));
+      if (!RidgeTakesTurns(options_, node_)) SHARD_CHECK(RunDown(products_, node_));
+      return uint64_t{0};
+    }
     RouterOptions router;
     router.memory = options_.matrix_memory();
-    if (step == kRefillStep) return RefillExperts(products_, options_, source_, node_);
     if (step == kTuneStep) {
       TuneOptions tune;
       tune.updates = options_.updates;
       SHARD_CHECK(TuneExperts(products_, tune, node_));
       SHARD_CHECK(FitSelectionBias(products_, router, node_));
-    } else if (step == kRouterStep) {
-      SHARD_CHECK(FitRouter(products_, router, node_));
     } else {
-      SHARD_CHECK(RidgeDown(products_, options_, node_));
+      SHARD_CHECK(FitRouter(products_, router, node_));
     }
+    SHARD_CHECK(RouteNode(products_, node_));
+    SHARD_CHECK(RunNode(products_, node_));
     return uint64_t{0};
   }
 

@@ -56,77 +56,6 @@ Status ChooseBlock(const NodeLayer& node, std::span<const float> logits, size_t 
   });
 }
 
-// Runs the experts on the rows of a block of tokens, with the operations of a forward pass.
-class BlockRunner {
- public:
-  BlockRunner(Products& products, const NodeLayer& node) : products_(products), node_(node) {}
-
-  Status Open() {
-    SHARD_TRY(matrices_, LoadMatrices(node_.experts, products_.executor()));
-    const auto hidden = static_cast<uint32_t>(node_.experts.hidden),
-               width = static_cast<uint32_t>(node_.experts.width);
-    for (Rows* rows : {&batch_.x, &batch_.sum, &batch_.in, &batch_.out, &batch_.zeros})
-      SHARD_CHECK(Allocate(hidden, *rows));
-    for (Rows* rows : {&batch_.gate, &batch_.up}) SHARD_CHECK(Allocate(width, *rows));
-    batch_.activation = node_.form.activation;
-    batch_.weigh_inputs = node_.form.weigh_inputs;
-    return Ok();
-  }
-
-  Status Run(size_t first, size_t count) {
-    rows_.resize(count * node_.experts.hidden);
-    SHARD_CHECK(node_.inputs->Read(first, rows_));
-    ExpertBatch batch = batch_;
-    const auto some = static_cast<uint32_t>(count);
-    for (Rows* part :
-         {&batch.x, &batch.sum, &batch.in, &batch.out, &batch.zeros, &batch.gate, &batch.up})
-      *part = part->Slice(0, some);
-    products_.executor().Write(rows_, batch.x);
-    const std::vector<ExpertRows> experts = ExpertsOf(first, count);
-    batch.experts = experts;
-    SHARD_CHECK(products_.executor().MixExperts(batch, nullptr));
-    SHARD_CHECK(products_.executor().Read(batch.sum, rows_));
-    return node_.outputs->Write(first, rows_);
-  }
-
- private:
-  Status Allocate(uint32_t width, Rows& rows) {
-    const auto count = static_cast<uint32_t>(kTokensOfBlock);
-    SHARD_TRY(BufferPtr buffer,
-              products_.executor().Allocate(uint64_t{count} * width * sizeof(float)));
-    rows = {buffer.get(), 0, count, width, width};
-    buffers_.push_back(std::move(buffer));
-    return Ok();
-  }
-
-  std::vector<ExpertRows> ExpertsOf(size_t first, size_t count) const {
-    const Routes& routes = node_.routes;
-    std::vector<ExpertRows> by_place(node_.experts.expert_ids.size());
-    for (size_t token = 0; token < count; ++token) {
-      for (size_t rank = 0; rank < routes.top_k; ++rank) {
-        const size_t at = (first + token) * routes.top_k + rank;
-        ExpertRows& expert = by_place[routes.places[at]];
-        expert.rows.push_back(static_cast<uint32_t>(token));
-        expert.gates.push_back(routes.gates[at]);
-      }
-    }
-    std::vector<ExpertRows> picked;
-    for (size_t place = 0; place < by_place.size(); ++place) {
-      if (by_place[place].rows.empty()) continue;
-      by_place[place].weights = &matrices_.experts[place];
-      picked.push_back(std::move(by_place[place]));
-    }
-    return picked;
-  }
-
-  Products& products_;
-  const NodeLayer& node_;
-  NodeMatrices matrices_;
-  std::vector<BufferPtr> buffers_;
-  ExpertBatch batch_;
-  std::vector<float> rows_;
-};
-
 }  // namespace
 
 Result<Routes> ChooseExperts(const NodeLayer& node, std::span<const float> logits, size_t jobs) {
@@ -147,16 +76,6 @@ Status RouteNode(Products& products, NodeLayer& node) {
     SHARD_CHECK(node.router_inputs->Read(first, rows));
     SHARD_CHECK(products.Project(matrices.router, rows, logits));
     SHARD_CHECK(ChooseBlock(node, logits, first, products.jobs(), node.routes));
-  }
-  return Ok();
-}
-
-Status RunNode(Products& products, NodeLayer& node) {
-  BlockRunner runner(products, node);
-  SHARD_CHECK(runner.Open());
-  for (size_t first = 0; first < node.tokens(); first += kTokensOfBlock) {
-    SHARD_CHECK(CheckInterrupt());
-    SHARD_CHECK(runner.Run(first, std::min(kTokensOfBlock, node.tokens() - first)));
   }
   return Ok();
 }
@@ -208,21 +127,18 @@ std::vector<size_t> ChangingExperts(const NodeLayer& node, std::span<const Exper
   return places;
 }
 
-Status TakeSample(const NodeLayer& node, const ExpertTokens& tokens, size_t jobs,
+Status TakeSample(const NodeLayer& node, std::span<const uint32_t> tokens, size_t jobs,
                   ExpertSample& sample) {
-  const size_t hidden = node.experts.hidden, count = tokens.tokens.size();
-  sample.inputs.resize(count * hidden);
-  SHARD_CHECK(node.inputs->Gather(tokens.tokens, sample.inputs, jobs));
-  sample.gates = tokens.gates;
+  const size_t hidden = node.experts.hidden, count = tokens.size();
   sample.roots.resize(count);
   sample.residuals.resize(count * hidden);
-  SHARD_CHECK(node.targets->Gather(tokens.tokens, sample.residuals, jobs));
+  SHARD_CHECK(node.targets->Gather(tokens, sample.residuals, jobs));
   return TryPieces(count, kRowsOfSample, jobs, [&](size_t first, size_t end) -> Status {
     std::vector<float> output(hidden);
     for (size_t i = first; i < end; ++i) {
-      SHARD_CHECK(node.outputs->Read(tokens.tokens[i], output));
+      SHARD_CHECK(node.outputs->Read(tokens[i], output));
       // A weight w of a squared error is a factor sqrt(w) on both sides of the equation.
-      sample.roots[i] = std::sqrt(node.fit_weights[tokens.tokens[i]]);
+      sample.roots[i] = std::sqrt(node.fit_weights[tokens[i]]);
       for (size_t column = 0; column < hidden; ++column) {
         float& residual = sample.residuals[i * hidden + column];
         residual = (residual - output[column]) * sample.roots[i];
@@ -232,17 +148,34 @@ Status TakeSample(const NodeLayer& node, const ExpertTokens& tokens, size_t jobs
   });
 }
 
-Status ScaledActivations(Products& products, const NodeLayer& node, const MlpWeights& expert,
-                         const ExpertSample& sample, std::vector<float>& scaled) {
-  const size_t width = expert.inner();
-  scaled.resize(sample.gates.size() * width);
-  SHARD_CHECK(products.Activations(expert, node.form, sample.inputs, sample.gates, scaled));
-  ForPieces(sample.roots.size(), kRowsOfSample, products.jobs(), [&](size_t first, size_t end) {
-    for (size_t i = first; i < end; ++i) {
-      if (sample.roots[i] == 1) continue;
-      for (float& value : std::span(scaled).subspan(i * width, width)) value *= sample.roots[i];
+Status TakeActivations(Products& products, const NodeLayer& node, size_t place,
+                       const ExpertTokens& tokens, std::vector<float>& activations) {
+  const size_t width = node.experts.width, hidden = node.experts.hidden;
+  activations.resize(tokens.tokens.size() * width);
+  if (!node.held.empty()) {
+    const HeldActivations& held = node.held[place];
+    const float* from = held.values.data();
+    float* to = activations.data();
+    size_t i = 0;
+    for (const uint32_t token : held.tokens) {
+      if (i < tokens.tokens.size() && tokens.tokens[i] == token)
+        std::copy_n(from, width, to + i++ * width);
+      from += width;
     }
-  });
+    return Ok();
+  }
+  std::vector<float> inputs(tokens.tokens.size() * hidden);
+  SHARD_CHECK(node.inputs->Gather(tokens.tokens, inputs, products.jobs()));
+  SHARD_TRY(const NodeMatrices matrices, LoadExpert(node.experts, place, products.executor()));
+  return products.Activations(matrices.experts[0], node.form, inputs, tokens.gates, activations);
+}
+
+Status ScaledActivations(Products& products, const NodeLayer& node, size_t place,
+                         const ExpertTokens& tokens, std::vector<float>& scaled) {
+  SHARD_CHECK(TakeActivations(products, node, place, tokens, scaled));
+  std::vector<float> roots;
+  for (const uint32_t token : tokens.tokens) roots.push_back(std::sqrt(node.fit_weights[token]));
+  ScaleRows(roots, products.jobs(), scaled);
   return Ok();
 }
 

@@ -29,6 +29,12 @@ struct ExpertTokens {
   std::vector<float> gates;
 };
 
+// The factors of an expert's down projection for all tokens that chose it: [t, F], with gates.
+struct HeldActivations {
+  std::vector<uint32_t> tokens;
+  std::vector<float> values;
+};
+
 // Borrows what it points to.
 struct NodeLayer {
   Routing routing;  // like the model's: expert_count and ids are those of the source
@@ -44,6 +50,10 @@ struct NodeLayer {
   std::vector<float> fit_weights, fold_weights;
   uint64_t least_tokens = 0;  // an expert with fewer tokens in the fit stays as it is
   Routes routes;
+  // By expert, as they are for routes, gate and up of the last RunNode; empty if they would take
+  // more than activation_memory bytes.
+  std::vector<HeldActivations> held;
+  uint64_t activation_memory = UINT64_MAX;
 
   size_t tokens() const { return fit_weights.size(); }
   float scale(size_t place) const { return scales.empty() ? 1 : scales[place]; }
@@ -55,6 +65,8 @@ Result<Routes> ChooseExperts(const NodeLayer& node, std::span<const float> logit
 Status RouteNode(Products& products, NodeLayer& node);
 // Sets the outputs to those of the experts for the routes.
 Status RunNode(Products& products, NodeLayer& node);
+// The same, with less work, where only down projections have changed since.
+Status RunDown(Products& products, NodeLayer& node);
 // The weighted sum of |target - output|^2 over the tokens of the fold, divided by that of
 // |target|^2. 0 if no token is in the fold, or all targets are 0.
 Result<double> FoldError(const NodeLayer& node);
@@ -67,17 +79,19 @@ std::vector<size_t> ChangingExperts(const NodeLayer& node, std::span<const Exper
 // The data of an expert's tokens for a least-squares fit: rows scaled by the roots of the tokens'
 // weights.
 struct ExpertSample {
-  std::vector<float> inputs;     // [t, H], not scaled
-  std::vector<float> gates;      // [t], not scaled
   std::vector<float> roots;      // roots of the weights, [t]
   std::vector<float> residuals;  // [t, H], of targets - outputs, scaled
 };
-// These two reuse the memory of their last argument: fresh pages for each expert were a large part
-// of a refit's time.
-Status TakeSample(const NodeLayer& node, const ExpertTokens& tokens, size_t jobs,
+// These reuse the memory of their last argument: fresh pages for each expert were a large part of a
+// refit's time.
+Status TakeSample(const NodeLayer& node, std::span<const uint32_t> tokens, size_t jobs,
                   ExpertSample& sample);
-// The factors of the expert's down projection for these tokens, scaled: [t, F].
-Status ScaledActivations(Products& products, const NodeLayer& node, const MlpWeights& expert,
-                         const ExpertSample& sample, std::vector<float>& scaled);
+// The factors of the down projection of the expert at this place for these of its tokens,
+// ascending: [t, F].
+Status TakeActivations(Products& products, const NodeLayer& node, size_t place,
+                       const ExpertTokens& tokens, std::vector<float>& activations);
+// The same, each row times the root of its token's weight.
+Status ScaledActivations(Products& products, const NodeLayer& node, size_t place,
+                         const ExpertTokens& tokens, std::vector<float>& scaled);
 
 }  // namespace moepack::runtime

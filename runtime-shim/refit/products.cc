@@ -1,9 +1,11 @@
 #include "runtime-shim/refit/products.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "libshard/base/parallel.h"
 #include "quant/format.h"
+#include "runtime-shim/cpu/row_kernels.h"
 
 namespace moepack::runtime {
 namespace {
@@ -37,12 +39,26 @@ void WriteRows(Executor& executor, std::span<const float> values, const Rows& ro
   executor.Write(zeros, rows.Slice(count, rows.count - count));
 }
 
+FloatMatrix MatrixOf(const FloatTable& table) {
+  return FloatMatrix::Of(table.values, table.columns);
+}
+
 // Rows of an executor as the weights of a product.
 Matrix AsWeights(const Rows& rows) {
   return {rows.buffer, rows.offset * sizeof(float), FloatFormat(), rows.count, rows.width};
 }
 
 }  // namespace
+
+void ScaleRows(std::span<const float> factors, size_t jobs, std::span<float> rows) {
+  const size_t width = factors.empty() ? 0 : rows.size() / factors.size();
+  ForRows(factors.size(), jobs, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      if (factors[i] == 1) continue;
+      for (float& value : rows.subspan(i * width, width)) value *= factors[i];
+    }
+  });
+}
 
 Result<Rows> Products::Take(Use use, size_t count, size_t width) {
   const uint64_t bytes = uint64_t{count} * width * sizeof(float);
@@ -68,8 +84,18 @@ Status Products::Project(const Linear& linear, std::span<const float> x, std::sp
   return Ok();
 }
 
-Status Products::ProjectBack(const FloatTable& weights, std::span<const float> x,
-                             std::span<float> y) {
+Status Products::Apply(const Linear& linear, std::span<const float> x, std::span<float> y) {
+  if (!host_) return Project(linear, x, y);
+  host_->Apply(linear, x, y);
+  return Ok();
+}
+
+Status Products::MultiplyBy(const FloatTable& weights, std::span<const float> x,
+                            std::span<float> y) {
+  if (host_) {
+    host_->MultiplyBy(MatrixOf(weights), x, y);
+    return Ok();
+  }
   const size_t rows = weights.rows(), columns = weights.columns, count = x.size() / rows;
   SHARD_TRY(const Rows straight, Take(Use::kIn, rows, columns));
   SHARD_TRY(const Rows turned, Take(Use::kLeft, columns, rows));
@@ -99,6 +125,17 @@ Status Products::Activate(const MlpWeights& expert, const ExpertForm& form, cons
 Status Products::Activations(const MlpWeights& expert, const ExpertForm& form,
                              std::span<const float> x, std::span<const float> gates,
                              std::span<float> out) {
+  if (host_) {
+    std::vector<float> weighed;
+    if (form.weigh_inputs) {
+      weighed.assign(x.begin(), x.end());
+      ScaleRows(gates, jobs_, weighed);
+      x = weighed;
+    }
+    host_->Activations(expert, form.activation, x, out);
+    if (!form.weigh_inputs) ScaleRows(gates, jobs_, out);
+    return Ok();
+  }
   const size_t width = expert.first().weight.columns, inner = expert.inner();
   for (size_t first = 0; first < gates.size(); first += kTokensAtOnce) {
     const size_t some = std::min(kTokensAtOnce, gates.size() - first);
@@ -115,6 +152,10 @@ Status Products::Activations(const MlpWeights& expert, const ExpertForm& form,
 
 Status Products::Output(const MlpWeights& expert, const ExpertForm& form, std::span<const float> x,
                         std::span<float> out) {
+  if (host_) {
+    host_->Output(expert, form.activation, x, out);
+    return Ok();
+  }
   const size_t width = expert.first().weight.columns, inner = expert.inner();
   const size_t count = x.size() / width;
   for (size_t first = 0; first < count; first += kTokensAtOnce) {
@@ -141,22 +182,25 @@ Result<Rows> Products::Transposed(Use use, std::span<const float> rows, size_t c
   return turned;
 }
 
+Result<Rows> Products::Sums(const FloatTable& a, const FloatTable& b) {
+  const bool same = a.values.data() == b.values.data() && a.columns == b.columns;
+  SHARD_TRY(const Rows left, Transposed(Use::kLeft, a.values, a.columns));
+  Rows right = left;
+  if (!same) {
+    SHARD_TRY(right, Transposed(Use::kRight, b.values, b.columns));
+  }
+  SHARD_TRY(const Rows sums, Take(Use::kOut, a.columns, b.columns));
+  executor_.MatMul(AsWeights(right), left, sums);
+  return sums;
+}
+
 // The executor adds in floats, so it only adds up the tokens of a block; the blocks are added up in
 // doubles.
 Status Products::AddProduct(const FloatTable& a, const FloatTable& b, const DoubleBlock& out) {
-  const bool same = a.values.data() == b.values.data() && a.columns == b.columns;
+  if (host_) return AddOnHost(a, b, false, out);
   for (size_t first = 0; first < a.rows(); first += kTokensOfSum) {
     const size_t some = std::min(kTokensOfSum, a.rows() - first);
-    const auto of = [&](const FloatTable& table) {
-      return table.values.subspan(first * table.columns, some * table.columns);
-    };
-    SHARD_TRY(const Rows left, Transposed(Use::kLeft, of(a), a.columns));
-    Rows right = left;
-    if (!same) {
-      SHARD_TRY(right, Transposed(Use::kRight, of(b), b.columns));
-    }
-    SHARD_TRY(const Rows sums, Take(Use::kOut, a.columns, b.columns));
-    executor_.MatMul(AsWeights(right), left, sums);
+    SHARD_TRY(const Rows sums, Sums(a.Some(first, some), b.Some(first, some)));
     product_.resize(a.columns * b.columns);
     SHARD_CHECK(executor_.Read(sums, product_));
     ForRows(a.columns, jobs_, [&](size_t begin, size_t end) {
@@ -169,12 +213,43 @@ Status Products::AddProduct(const FloatTable& a, const FloatTable& b, const Doub
   return Ok();
 }
 
+Status Products::AddSquare(const FloatTable& a, const DoubleBlock& out) {
+  return host_ ? AddOnHost(a, a, true, out) : AddProduct(a, a, out);
+}
+
+Status Products::AddOnHost(const FloatTable& a, const FloatTable& b, bool upper,
+                           const DoubleBlock& out) {
+  for (size_t first = 0; first < a.rows(); first += kTokensOfSum) {
+    const size_t some = std::min(kTokensOfSum, a.rows() - first);
+    host_->AddProduct(MatrixOf(a.Some(first, some)), MatrixOf(b.Some(first, some)), upper,
+                      {out.first, out.stride});
+  }
+  return Ok();
+}
+
+Status Products::Product(const FloatTable& a, const FloatTable& b, std::span<float> out) {
+  if (host_) {
+    host_->Product(MatrixOf(a), MatrixOf(b), out);
+    return Ok();
+  }
+  SHARD_TRY(const Rows sums, Sums(a, b));
+  return executor_.Read(sums, out);
+}
+
 Status Products::HoldTokens(const ExpertForm& form, std::span<const float> x,
                             std::span<const float> gates, std::span<const float> roots,
                             std::span<const float> residuals) {
   const size_t count = gates.size();
   factors_.clear();
   if (count == 0) return Ok();
+  if (host_) {
+    host_tokens_.assign(x.begin(), x.end());
+    if (form.weigh_inputs) ScaleRows(gates, jobs_, host_tokens_);
+    host_residuals_.assign(residuals.begin(), residuals.end());
+    for (size_t i = 0; i < count; ++i)
+      factors_.push_back(roots[i] * (form.weigh_inputs ? 1 : gates[i]));
+    return Ok();
+  }
   SHARD_TRY(residuals_, Transposed(Use::kResiduals, residuals, residuals.size() / count));
   SHARD_TRY(tokens_, Take(Use::kTokens, residuals_.width, x.size() / count));
   WriteRows(executor_, x, tokens_);
@@ -190,6 +265,10 @@ Status Products::MeasureNeurons(const MlpWeights& expert, const ExpertForm& form
   const size_t inner = expert.inner();
   sizes.assign(inner, {});
   if (factors_.empty()) return Ok();
+  if (host_) {
+    MeasureOnHost(expert, form, sizes);
+    return Ok();
+  }
   SHARD_TRY(const Rows phi, Take(Use::kGate, factors_.size(), inner));
   SHARD_TRY(const Rows turned, Take(Use::kLeft, inner, factors_.size()));
   SHARD_TRY(const Rows products, Take(Use::kOut, inner, residuals_.count));
@@ -205,6 +284,25 @@ Status Products::MeasureNeurons(const MlpWeights& expert, const ExpertForm& form
   SHARD_CHECK(executor_.Read(norms, values));
   for (size_t i = 0; i < inner; ++i) sizes[i] = {values[2 * i], values[2 * (inner + i)]};
   return Ok();
+}
+
+void Products::MeasureOnHost(const MlpWeights& expert, const ExpertForm& form,
+                             std::vector<NeuronSize>& sizes) {
+  const size_t inner = sizes.size(), tokens = factors_.size();
+  const size_t width = host_residuals_.size() / tokens;
+  phi_.resize(tokens * inner);
+  host_->Activations(expert, form.activation, host_tokens_, phi_);
+  ScaleRows(factors_, jobs_, phi_);
+  explained_.resize(inner * width);
+  host_->Product(FloatMatrix::Of(phi_, inner), FloatMatrix::Of(host_residuals_, width), explained_);
+  std::vector<double> squares(inner, 0);
+  for (size_t token = 0; token < tokens; ++token) {
+    const float* const row = phi_.data() + token * inner;
+    for (size_t i = 0; i < inner; ++i) squares[i] += double{row[i]} * row[i];
+  }
+  for (size_t i = 0; i < inner; ++i)
+    sizes[i] = {SizeOf(std::span(explained_).subspan(i * width, width)).norm,
+                static_cast<float>(std::sqrt(squares[i]))};
 }
 
 }  // namespace moepack::runtime

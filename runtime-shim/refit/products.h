@@ -1,14 +1,16 @@
-// The products that a refit consists of, on an executor. The bits depend neither on threads nor on
-// memory.
+// The products that a refit consists of, on an executor or on the host. The bits depend neither on
+// threads nor on memory.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "libshard/base/result.h"
 #include "runtime-shim/executor/executor.h"
+#include "runtime-shim/refit/host_products.h"
 
 namespace moepack::runtime {
 
@@ -20,6 +22,9 @@ struct FloatTable {
   std::span<const float> values;
   size_t columns = 0;
   size_t rows() const { return columns == 0 ? 0 : values.size() / columns; }
+  FloatTable Some(size_t first, size_t count) const {
+    return {values.subspan(first * columns, count * columns), columns};
+  }
 };
 
 // Part of a matrix of doubles: row i starts at first + i * stride.
@@ -40,19 +45,29 @@ struct NeuronSize {
   float explained = 0, own = 0;
 };
 
+// Row i times factors[i].
+void ScaleRows(std::span<const float> factors, size_t jobs, std::span<float> rows);
+
 class Products {
  public:
-  // Borrows the executor. `jobs`: threads for the host's work, 0 for one per core.
-  Products(Executor& executor, size_t jobs) : executor_(executor), jobs_(jobs) {}
+  // Borrows the executor. `jobs`: threads for the host's work, 0 for one per core. All products but
+  // Project are computed on the host itself where the executor is the cpu.
+  Products(Executor& executor, size_t jobs) : executor_(executor), jobs_(jobs) {
+    if (executor.name() == "cpu") host_.emplace(jobs);
+  }
 
   Executor& executor() const { return executor_; }
   size_t jobs() const { return jobs_; }
+  bool on_host() const { return host_.has_value(); }
 
-  // y = x weights' + bias; x [tokens, columns], y [tokens, rows].
+  // y = x weights' + bias; x [tokens, columns], y [tokens, rows]. Always on the executor, with the
+  // bits of a forward pass.
   Status Project(const Linear& linear, std::span<const float> x, std::span<float> y);
-  // y = x weights, the gradient of Project's inputs from that of its outputs; weights [rows,
-  // columns] on the host, x [tokens, rows], y [tokens, columns].
-  Status ProjectBack(const FloatTable& weights, std::span<const float> x, std::span<float> y);
+  // The same with other bits.
+  Status Apply(const Linear& linear, std::span<const float> x, std::span<float> y);
+  // y = x weights; weights [rows, columns] on the host, x [tokens, rows], y [tokens, columns]. It
+  // is also the gradient of Apply's inputs from that of its outputs.
+  Status MultiplyBy(const FloatTable& weights, std::span<const float> x, std::span<float> y);
   // The factors of an expert's down projection, including gates: gate * act(x), or act(gate * x). x
   // [tokens, H], gates [tokens], out [tokens, F].
   Status Activations(const MlpWeights& expert, const ExpertForm& form, std::span<const float> x,
@@ -63,6 +78,10 @@ class Products {
   // out[i][j] += sum over rows of a[row][i] * b[row][j], in floats for kTokensOfSum rows each,
   // which are added up in doubles in order. REQUIRES: equally many rows.
   Status AddProduct(const FloatTable& a, const FloatTable& b, const DoubleBlock& out);
+  // The same of a table with itself: only values with i <= j are sure to be there.
+  Status AddSquare(const FloatTable& a, const DoubleBlock& out);
+  // out[i][j] = sum over rows of a[row][i] * b[row][j], in floats.
+  Status Product(const FloatTable& a, const FloatTable& b, std::span<float> out);
 
   // The tokens that MeasureNeurons uses: inputs x [t, H], gates and roots of weights [t], and
   // residuals [t, H], scaled by the roots. They stay on the executor until the next call.
@@ -83,13 +102,21 @@ class Products {
   // Rows of a table on the executor, transposed, for products over tokens.
   Result<Rows> Transposed(Use use, std::span<const float> rows, size_t columns);
 
+  // Sums of the products of some rows, on the executor.
+  Result<Rows> Sums(const FloatTable& a, const FloatTable& b);
+  Status AddOnHost(const FloatTable& a, const FloatTable& b, bool upper, const DoubleBlock& out);
+  void MeasureOnHost(const MlpWeights& expert, const ExpertForm& form,
+                     std::vector<NeuronSize>& sizes);
+
   Executor& executor_;
   size_t jobs_;
+  std::optional<HostProducts> host_;
   std::map<Use, BufferPtr> buffers_;
   std::vector<float> product_;
   // Of HoldTokens.
   Rows tokens_, residuals_;     // [t, H], [H, t]
   std::vector<float> factors_;  // of the activations, [t]
+  std::vector<float> host_tokens_, host_residuals_, phi_, explained_;
 };
 
 }  // namespace moepack::runtime

@@ -15,78 +15,6 @@
 namespace moepack::runtime {
 namespace {
 
-// ---- Scores of neurons
-
-struct Neuron {
-  uint32_t expert = 0, index = 0;
-};
-
-// Keeps a score from growing without bound if a neuron hardly ever fires: a share of the mean.
-constexpr double kQuietShare = 1e-3;
-
-ExpertSample EveryNth(const ExpertSample& sample, size_t hidden, size_t step) {
-  ExpertSample some;
-  const size_t count = (sample.gates.size() + step - 1) / step;
-  some.inputs.reserve(count * hidden);
-  some.residuals.reserve(count * hidden);
-  for (size_t row = 0; row < sample.gates.size(); row += step) {
-    const auto first = static_cast<ptrdiff_t>(row * hidden),
-               last = first + static_cast<ptrdiff_t>(hidden);
-    some.inputs.insert(some.inputs.end(), sample.inputs.begin() + first,
-                       sample.inputs.begin() + last);
-    some.residuals.insert(some.residuals.end(), sample.residuals.begin() + first,
-                          sample.residuals.begin() + last);
-    some.gates.push_back(sample.gates[row]);
-    some.roots.push_back(sample.roots[row]);
-  }
-  return some;
-}
-
-// What the best multiple of a neuron's activation takes from the residual is |phi'r|^2 / phi'phi
-// (matching pursuit, Mallat and Zhang 1993).
-void AddScores(std::span<const NeuronSize> neurons, std::vector<double>& scores) {
-  const auto square = [](float norm) { return double{norm} * norm; };
-  double mean = 0;
-  for (const NeuronSize& neuron : neurons)
-    mean += square(neuron.own) / static_cast<double>(neurons.size());
-  for (const NeuronSize& neuron : neurons) {
-    const double size = square(neuron.own) + kQuietShare * mean;
-    scores.push_back(size > 0 ? square(neuron.explained) / size : 0);
-  }
-}
-
-// Returns the `pool` neurons with the highest scores (refill.h), best first, from all experts but
-// `self`. Every n-th row of the sample counts, so that there are about `scored_tokens`. If scores
-// are equal, the lower expert and the lower index win.
-Result<std::vector<Neuron>> BestNeurons(Products& products, const RefitOptions& options,
-                                        const NeuronSource& source, const NodeLayer& node,
-                                        uint32_t self, const ExpertSample& sample) {
-  const size_t hidden = node.experts.hidden;
-  const uint64_t step = std::max<uint64_t>(1, sample.gates.size() / kScoredTokens);
-  const ExpertSample some = EveryNth(sample, hidden, step);
-  std::vector<Neuron> neurons;
-  std::vector<double> scores;
-  std::vector<NeuronSize> sizes;
-  SHARD_CHECK(products.HoldTokens(node.form, some.inputs, some.gates, some.roots, some.residuals));
-  for (uint32_t id = 0; id < source.experts.size(); ++id) {
-    if (id == self || source.experts[id] == nullptr) continue;
-    SHARD_CHECK(products.MeasureNeurons(*source.experts[id], node.form, sizes));
-    AddScores(sizes, scores);
-    for (uint32_t index = 0; index < sizes.size(); ++index) neurons.push_back({id, index});
-  }
-  std::vector<size_t> order(neurons.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return scores[a] > scores[b]; });
-  order.resize(
-      std::min<size_t>(order.size(), options.pool > 0 ? options.pool : node.experts.width));
-  std::vector<Neuron> best;
-  for (const size_t place : order) best.push_back(neurons[place]);
-  return best;
-}
-
-// ----
-
 // Costs change once neurons are gone, so half of them go first, and the others by new costs.
 constexpr uint32_t kRounds = 2;
 
@@ -106,17 +34,6 @@ void TakeRows(std::span<const double> matrix, size_t columns, std::span<const si
       for (size_t j = 0; symmetric && j < wide; ++j) to[j] = own[rows[j]];
     }
   });
-}
-
-// sums[i] += row * (row i of `columns`), for rows of row.size() values. Each sum is added up in the
-// order of its row; several at a time, because one alone would wait for each of its additions.
-template <size_t kCount>
-void AddProducts(std::span<const double> row, const float* columns, double* sums) {
-  double parts[kCount] = {};
-  for (size_t k = 0; k < row.size(); ++k) {
-    for (size_t i = 0; i < kCount; ++i) parts[i] += row[k] * columns[i * row.size() + k];
-  }
-  for (size_t i = 0; i < kCount; ++i) sums[i] += parts[i];
 }
 
 struct Normal {
@@ -167,6 +84,17 @@ bool SelectNeurons(const Normal& normal, size_t count, size_t jobs, Selected& se
   return true;
 }
 
+// Every n-th of an expert's tokens, so that there are about `wanted`.
+ExpertTokens SomeTokens(const ExpertTokens& tokens, uint64_t wanted) {
+  const size_t step = std::max<size_t>(1, tokens.tokens.size() / wanted);
+  ExpertTokens some;
+  for (size_t i = 0; i < tokens.tokens.size(); i += step) {
+    some.tokens.push_back(tokens.tokens[i]);
+    some.gates.push_back(tokens.gates[i]);
+  }
+  return some;
+}
+
 class Refiller {
  public:
   Refiller(Products& products, const RefitOptions& options, const NeuronSource& source,
@@ -175,12 +103,15 @@ class Refiller {
         options_(options),
         source_(source),
         node_(node),
+        scores_(products, source, node),
         all_(TokensOfExperts(node, false)),
         fit_(TokensOfExperts(node, true)) {}
 
   Result<uint64_t> Run() {
     uint64_t moved = 0;
-    for (const size_t place : ChangingExperts(node_, fit_)) {
+    const std::vector<size_t> places = ChangingExperts(node_, fit_);
+    if (!places.empty()) SHARD_CHECK(scores_.Run(ScoredMemory(options_)));
+    for (const size_t place : places) {
       SHARD_CHECK(CheckInterrupt());
       SHARD_TRY(const uint64_t some, Refill(place));
       moved += some;
@@ -189,62 +120,111 @@ class Refiller {
   }
 
  private:
-  // The expert's neurons and those that join, in that order; without down projections.
-  Result<RefittedExperts> Joined(size_t place, std::span<const Neuron> pool) const {
-    RefittedExperts joined = TakeExperts(node_.experts, std::span(&place, 1));
-    joined.down.clear();
-    joined.down_bias.clear();
-    joined.router.clear();
+  // Gate and up of these neurons, in that order: an expert without a down projection.
+  Result<RefittedExperts> ReadAll(std::span<const Neuron> neurons) const {
+    RefittedExperts read;
+    read.hidden = node_.experts.hidden;
+    read.width = neurons.size();
+    read.expert_ids = {0};
     std::map<uint32_t, std::vector<uint32_t>> wanted;
-    for (const Neuron& neuron : pool) wanted[neuron.expert].push_back(neuron.index);
+    for (const Neuron& neuron : neurons) wanted[neuron.expert].push_back(neuron.index);
     std::map<uint32_t, RefittedExperts> sources;
-    for (const auto& [id, neurons] : wanted) {
+    for (const auto& [id, indexes] : wanted) {
       SHARD_TRY(sources[id],
-                ReadNeurons(*source_.weights, source_.sets, node_.experts.layer, id, neurons));
+                ReadNeurons(*source_.weights, source_.sets, node_.experts.layer, id, indexes));
     }
     std::map<uint32_t, size_t> taken;
-    for (const Neuron& neuron : pool) {
-      const RefittedExperts& other = sources[neuron.expert];
-      const size_t row = taken[neuron.expert]++;
-      const auto add = [&](std::vector<float> RefittedExperts::*array, uint64_t columns) {
-        if ((other.*array).empty()) return;
-        const auto first = (other.*array).begin() + static_cast<ptrdiff_t>(row * columns);
-        (joined.*array)
-            .insert((joined.*array).end(), first, first + static_cast<ptrdiff_t>(columns));
-      };
-      add(&RefittedExperts::gate, joined.hidden);
-      add(&RefittedExperts::up, joined.hidden);
-      add(&RefittedExperts::gate_bias, 1);
-      add(&RefittedExperts::up_bias, 1);
-    }
-    joined.width += pool.size();
-    return joined;
+    for (const Neuron& neuron : neurons)
+      AppendNeuron(sources[neuron.expert], taken[neuron.expert]++, read);
+    return read;
   }
 
-  // Sets normal_ to phi'phi and phi'(r + own part) of the joined neurons; scaled_ is phi.
-  Status MakeNormal(size_t place, size_t size) {
+  // Row `row` of gate and up.
+  static void AppendNeuron(const RefittedExperts& from, size_t row, RefittedExperts& to) {
+    const auto add = [&](std::vector<float> RefittedExperts::*array, uint64_t columns) {
+      if ((from.*array).empty()) return;
+      const auto first = (from.*array).begin() + static_cast<ptrdiff_t>(row * columns);
+      (to.*array).insert((to.*array).end(), first, first + static_cast<ptrdiff_t>(columns));
+    };
+    add(&RefittedExperts::gate, to.hidden);
+    add(&RefittedExperts::up, to.hidden);
+    add(&RefittedExperts::gate_bias, 1);
+    add(&RefittedExperts::up_bias, 1);
+  }
+
+  // The neurons that join: the best candidates by exact scores.
+  Result<std::vector<Neuron>> PoolOf(size_t place) {
+    const size_t pool = options_.pool > 0 ? options_.pool : node_.experts.width;
+    SHARD_TRY(const std::vector<Neuron> candidates, scores_.Best(place, kCandidates * pool));
+    if (candidates.empty()) return candidates;
+    const ExpertTokens tokens = SomeTokens(fit_[place], kScoredTokens);
+    SHARD_CHECK(TakeSample(node_, tokens.tokens, products_.jobs(), sample_));
+    rows_.resize(tokens.tokens.size() * node_.experts.hidden);
+    SHARD_CHECK(node_.inputs->Gather(tokens.tokens, rows_, products_.jobs()));
+    SHARD_CHECK(products_.HoldTokens(node_.form, rows_, tokens.gates, sample_.roots,
+                                     sample_.residuals));
+    SHARD_TRY(const RefittedExperts read, ReadAll(candidates));
+    SHARD_TRY(const NodeMatrices matrices, LoadExpert(read, 0, products_.executor()));
+    std::vector<NeuronSize> sizes;
+    SHARD_CHECK(products_.MeasureNeurons(matrices.experts[0], node_.form, sizes));
+    std::vector<Neuron> best;
+    for (const size_t at : LargestScores(ScoresOf(sizes), pool)) best.push_back(candidates[at]);
+    return best;
+  }
+
+  // Sets joined_ to the activations of the expert's own neurons and of those that join, for all of
+  // its tokens: [t, F + pool].
+  Status Join(size_t place, const RefittedExperts& others) {
+    const ExpertTokens& tokens = all_[place];
+    const size_t count = tokens.tokens.size(), width = node_.experts.width;
+    SHARD_CHECK(TakeActivations(products_, node_, place, tokens, own_));
+    rows_.resize(count * node_.experts.hidden);
+    SHARD_CHECK(node_.inputs->Gather(tokens.tokens, rows_, products_.jobs()));
+    others_.resize(count * others.width);
+    if (others.width > 0) {
+      SHARD_TRY(const NodeMatrices matrices, LoadExpert(others, 0, products_.executor()));
+      SHARD_CHECK(products_.Activations(matrices.experts[0], node_.form, rows_, tokens.gates,
+                                        others_));
+    }
+    const size_t size = width + others.width;
+    joined_.resize(count * size);
+    for (size_t i = 0; i < count; ++i) {
+      std::copy_n(own_.data() + i * width, width, joined_.data() + i * size);
+      std::copy_n(others_.data() + i * others.width, others.width,
+                  joined_.data() + i * size + width);
+    }
+    return Ok();
+  }
+
+  // Rows of a table of the expert's tokens: those that count, times the roots of their weights.
+  void TakeFitted(size_t place, std::span<const float> from, size_t columns,
+                  std::vector<float>& to) const {
+    const std::vector<uint32_t>& fit = fit_[place].tokens;
+    to.resize(fit.size() * columns);
+    size_t i = 0;
+    for (size_t row = 0; i < fit.size(); ++row) {
+      if (all_[place].tokens[row] != fit[i]) continue;
+      std::copy_n(from.data() + row * columns, columns, to.data() + i++ * columns);
+    }
+    ScaleRows(sample_.roots, products_.jobs(), to);
+  }
+
+  // Sets normal_ to phi'phi and phi'(r + own part) of the joined neurons. `part` is the own part
+  // of all the expert's tokens.
+  Status MakeNormal(size_t place, size_t size, std::span<const float> part) {
+    const size_t hidden = node_.experts.hidden;
     Normal& normal = normal_;
     normal.size = size;
-    normal.hidden = node_.experts.hidden;
+    normal.hidden = hidden;
     normal.matrix.assign(size * size, 0);
-    normal.right.assign(size * normal.hidden, 0);
+    normal.right.assign(size * hidden, 0);
+    SHARD_CHECK(TakeSample(node_, fit_[place].tokens, products_.jobs(), sample_));
+    TakeFitted(place, joined_, size, scaled_);
+    TakeFitted(place, part, hidden, rows_);
+    for (size_t i = 0; i < rows_.size(); ++i) rows_[i] += sample_.residuals[i];
+    SHARD_CHECK(products_.AddSquare({scaled_, size}, {normal.matrix.data(), size}));
     SHARD_CHECK(
-        products_.AddProduct({scaled_, size}, {scaled_, size}, {normal.matrix.data(), size}));
-    SHARD_CHECK(products_.AddProduct({scaled_, size}, {sample_.residuals, normal.hidden},
-                                     {normal.right.data(), normal.hidden}));
-    // The own part is phi W of the expert's neurons, so phi' times it is phi'phi W.
-    const size_t width = node_.experts.width, hidden = normal.hidden;
-    const auto down = std::span(node_.experts.down).subspan(place * hidden * width, hidden * width);
-    SHARD_CHECK(ParallelFor(size, products_.jobs(), [&](size_t row) -> Status {
-      double* const right = normal.right.data() + row * hidden;
-      const auto own = std::span(normal.matrix).subspan(row * size, width);
-      size_t column = 0;
-      for (; column + 8 <= hidden; column += 8)
-        AddProducts<8>(own, down.data() + column * width, right + column);
-      for (; column < hidden; ++column)
-        AddProducts<1>(own, down.data() + column * width, right + column);
-      return Ok();
-    }));
+        products_.AddProduct({scaled_, size}, {rows_, hidden}, {normal.right.data(), hidden}));
     double mean = 0;
     for (size_t i = 0; i < size; ++i)
       mean += normal.matrix[i * size + i] / static_cast<double>(size);
@@ -255,39 +235,39 @@ class Refiller {
 
   Result<uint64_t> Refill(size_t place) {
     const size_t width = node_.experts.width;
-    SHARD_CHECK(TakeSample(node_, fit_[place], products_.jobs(), sample_));
-    SHARD_TRY(
-        const std::vector<Neuron> pool,
-        BestNeurons(products_, options_, source_, node_, node_.experts.expert_ids[place], sample_));
-    SHARD_TRY(const RefittedExperts joined, Joined(place, pool));
-    SHARD_TRY(const NodeMatrices matrices, LoadMatrices(joined, products_.executor()));
-    SHARD_CHECK(ScaledActivations(products_, node_, matrices.experts[0], sample_, scaled_));
-    SHARD_CHECK(MakeNormal(place, joined.width));
+    SHARD_TRY(const std::vector<Neuron> pool, PoolOf(place));
+    SHARD_TRY(const RefittedExperts others, ReadAll(pool));
+    SHARD_CHECK(Join(place, others));
+    SHARD_TRY(const std::vector<float> before, PartOf(place, own_));
+    SHARD_CHECK(MakeNormal(place, width + others.width, before));
     if (normal_.empty) return 0;
     if (!SelectNeurons(normal_, width, products_.jobs(), selected_))
       return Error{Code::kInvalidArgument,
                    Cat("layer ", node_.experts.layer, ": expert ", node_.experts.expert_ids[place],
                        ": normal matrix: expected a positive definite one, found a singular one"),
                    "a larger --lambda, or more text, makes it regular"};
-    // The expert's old part leaves the node's output before the new one enters, so that the experts
-    // after it see the residual that is left to them.
-    SHARD_CHECK(AddOutputs(place, -1));
-    Take(place, joined);
-    SHARD_CHECK(AddOutputs(place, 1));
+    Take(place, others);
+    // The experts after this one see the residual that is left to them.
+    SHARD_TRY(std::vector<float> change, PartOf(place, own_));
+    for (size_t i = 0; i < change.size(); ++i) change[i] -= before[i];
+    SHARD_CHECK(node_.outputs->ScatterAdd(all_[place].tokens, change, products_.jobs()));
     return static_cast<uint64_t>(std::count_if(selected_.kept.begin(), selected_.kept.end(),
                                                [&](size_t neuron) { return neuron >= width; }));
   }
 
-  void Take(size_t place, const RefittedExperts& joined) {
+  // Puts the selected neurons in place of the expert's own, and their activations in own_.
+  void Take(size_t place, const RefittedExperts& others) {
     RefittedExperts& own = node_.experts;
-    const size_t width = own.width, hidden = own.hidden;
+    const size_t width = own.width, hidden = own.hidden, size = width + others.width;
+    const RefittedExperts before = TakeExperts(own, std::span(&place, 1));
     const auto copy = [&](std::vector<float> RefittedExperts::*array, size_t columns) {
-      if ((joined.*array).empty()) return;
-      for (size_t neuron = 0; neuron < width; ++neuron)
-        std::copy_n(
-            (joined.*array).begin() + static_cast<ptrdiff_t>(selected_.kept[neuron] * columns),
-            columns,
-            (own.*array).begin() + static_cast<ptrdiff_t>((place * width + neuron) * columns));
+      if ((own.*array).empty()) return;
+      for (size_t neuron = 0; neuron < width; ++neuron) {
+        const size_t kept = selected_.kept[neuron];
+        const float* const from = kept < width ? (before.*array).data() + kept * columns
+                                               : (others.*array).data() + (kept - width) * columns;
+        std::copy_n(from, columns, (own.*array).data() + (place * width + neuron) * columns);
+      }
     };
     copy(&RefittedExperts::gate, hidden);
     copy(&RefittedExperts::up, hidden);
@@ -298,34 +278,34 @@ class Refiller {
       for (size_t neuron = 0; neuron < width; ++neuron)
         down[row * width + neuron] = static_cast<float>(selected_.down[neuron * hidden + row]);
     }
+    for (size_t row = 0; row < all_[place].tokens.size(); ++row) {
+      for (size_t neuron = 0; neuron < width; ++neuron)
+        own_[row * width + neuron] = joined_[row * size + selected_.kept[neuron]];
+    }
+    if (!node_.held.empty()) node_.held[place].values = own_;
   }
 
-  // outputs += sign * the expert's output for its tokens, without biases of its down projection.
-  Status AddOutputs(size_t place, float sign) {
-    const size_t hidden = node_.experts.hidden;
-    RefittedExperts one = TakeExperts(node_.experts, std::span(&place, 1));
-    one.down_bias.clear();
-    SHARD_TRY(const NodeMatrices matrices, LoadMatrices(one, products_.executor()));
-    const ExpertTokens& tokens = all_[place];
-    rows_.resize(tokens.tokens.size() * hidden);
-    SHARD_CHECK(node_.inputs->Gather(tokens.tokens, rows_, products_.jobs()));
-    scaled_.resize(tokens.tokens.size() * one.width);
-    SHARD_CHECK(
-        products_.Activations(matrices.experts[0], node_.form, rows_, tokens.gates, scaled_));
-    SHARD_CHECK(products_.Project(matrices.experts[0].down, scaled_, rows_));
-    for (float& value : rows_) value *= sign;
-    return node_.outputs->ScatterAdd(tokens.tokens, rows_, products_.jobs());
+  // What an expert with these activations adds to the outputs of its tokens, without the bias of
+  // its down projection.
+  Result<std::vector<float>> PartOf(size_t place, std::span<const float> activations) {
+    const size_t hidden = node_.experts.hidden, width = node_.experts.width;
+    SHARD_TRY(const NodeMatrices matrices, LoadExpert(node_.experts, place, products_.executor()));
+    std::vector<float> part(activations.size() / width * hidden);
+    SHARD_CHECK(products_.Apply({matrices.experts[0].down.weight, {}}, activations, part));
+    return part;
   }
 
   Products& products_;
   const RefitOptions& options_;
   const NeuronSource& source_;
   NodeLayer& node_;
+  NeuronScores scores_;
   const std::vector<ExpertTokens> all_, fit_;
   // Of the expert whose turn it is.
   ExpertSample sample_;
   Normal normal_;
   Selected selected_;
+  std::vector<float> own_, others_, joined_;  // activations of all of its tokens
   std::vector<float> scaled_, rows_;
 };
 

@@ -2,7 +2,8 @@
 // what is missing. A neuron is a row of gate and up and a column of down.
 //
 // For the tokens of an expert, with what is missing there, r = Y - y:
-//   1. Every neuron i of every other expert is scored as if this expert had it (matching pursuit):
+//   1. Every neuron i of every other expert is scored as if this expert had it, on a sample and
+//      approximately (neuron_scores.h); those with the largest scores are scored exactly, by
 //      |phi_i' r|^2 / (phi_i'phi_i + 0.001 * mean of phi'phi).
 //   2. The best `pool` of them join the expert's own F, and ridge regression of r plus the expert's
 //      own part on them gives A and W (as in ridge.h, with W0 = 0).
@@ -13,27 +14,23 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "libshard/base/result.h"
+#include "runtime-shim/refit/neuron_scores.h"
 #include "runtime-shim/refit/node_layer.h"
 #include "runtime-shim/refit/refit_options.h"
 
 namespace moepack::runtime {
 
-// Every expert of the layer in the whole model, by id.
-struct NeuronSource {
-  std::span<const MlpWeights* const> experts;  // on the executor
-  // Gate and up of one of them as floats.
-  const Weights* weights = nullptr;
-  std::span<const ExpertSet> sets;
-};
-
-// About this many of an expert's tokens determine the scores.
+// At most about this many of an expert's tokens determine the exact scores, of this many times the
+// pool.
 inline constexpr uint64_t kScoredTokens = 2500;
+inline constexpr uint64_t kCandidates = 2;
 
-// REQUIRES: routes and outputs match the experts. Leaves new experts; RunNode computes their
-// outputs. Returns how many neurons moved. Errors are those of RidgeDown.
+// The share of the memory for matrices that the activations of the sample take.
+inline uint64_t ScoredMemory(const RefitOptions& options) { return options.matrix_memory() / 4 * 3; }
+
+// REQUIRES: routes and outputs match the experts. Leaves new experts and their outputs. Returns how many neurons moved. Errors are those of RidgeDown.
 Result<uint64_t> RefillExperts(Products& products, const RefitOptions& options,
                                const NeuronSource& source, NodeLayer& node);
 

@@ -246,6 +246,7 @@ class RefitRun {
     node.targets = &streams_->rows().targets;
     node.outputs = &streams_->rows().outputs;
     node.least_tokens = options_.least_tokens;
+    node.activation_memory = options_.activation_memory();
     SetTokenWeights(group, layer, node);
     return node;
   }

@@ -44,6 +44,8 @@ struct RefitOptions {
 
   // The share of `memory` for matrices; rows take half (refit.cc).
   uint64_t matrix_memory() const { return memory / 4; }
+  // The share for the activations of a node's experts, which are made again if it is too small.
+  uint64_t activation_memory() const { return memory / 8; }
 };
 
 // kInvalidArgument for a step that does not exist, or if there are none. `where` starts the

@@ -60,12 +60,27 @@ std::vector<float> RowsAt(const std::vector<uint32_t>& tokens, const std::vector
   return rows;
 }
 
+// change = -r (W - W0) of the expert at this place, [F, H], where `before` has W0 of all experts.
+void PullOf(const NodeLayer& node, std::span<const float> before, size_t place, double ridge,
+            std::span<double> change) {
+  const size_t width = node.experts.width, hidden = node.experts.hidden;
+  const float* const now = node.experts.down.data() + place * hidden * width;
+  const float* const then = before.data() + place * hidden * width;
+  for (size_t row = 0; row < hidden; ++row) {
+    for (size_t neuron = 0; neuron < width; ++neuron) {
+      const size_t at = row * width + neuron;
+      change[neuron * hidden + row] = -ridge * (double{now[at]} - then[at]);
+    }
+  }
+}
+
 // One normal matrix for all experts that change.
 class JointRidge {
  public:
-  JointRidge(Products& products, NodeLayer& node)
+  JointRidge(Products& products, std::span<const float> before, NodeLayer& node)
       : products_(products),
         node_(node),
+        before_(before),
         tokens_(TokensOfExperts(node, true)),
         places_(ChangingExperts(node, tokens_)),
         width_(node.experts.width),
@@ -88,6 +103,7 @@ class JointRidge {
     if (mean == 0) return Ok();
     // The right side has residuals, Y - phi W0, so the ridge pulls the change of W to 0, not W.
     AddToDiagonal(matrix_, size_, lambda * mean);
+    AddPull(lambda * mean, right);
     const auto factor = Cholesky::Of(matrix_, size_, products_.jobs());
     if (!factor) return NotDefinite(node_);
     factor->Solve(right, hidden, products_.jobs());
@@ -103,18 +119,25 @@ class JointRidge {
     return {matrix_.data() + i * width_ * size_ + j * width_, size_};
   }
 
+  void AddPull(double ridge, std::vector<double>& right) const {
+    std::vector<double> pull(width_ * node_.experts.hidden, 0);
+    for (size_t i = 0; i < places_.size(); ++i) {
+      PullOf(node_, before_, places_[i], ridge, pull);
+      for (size_t k = 0; k < pull.size(); ++k) right[i * pull.size() + k] += pull[k];
+    }
+  }
+
   Status AddOwn(std::vector<double>& right) {
     const size_t hidden = node_.experts.hidden;
     ExpertSample sample;
     for (size_t i = 0; i < places_.size(); ++i) {
       SHARD_CHECK(CheckInterrupt());
-      SHARD_CHECK(TakeSample(node_, tokens_[places_[i]], products_.jobs(), sample));
-      SHARD_TRY(const NodeMatrices matrices,
-                LoadExpert(node_.experts, places_[i], products_.executor()));
+      const ExpertTokens& tokens = tokens_[places_[i]];
+      SHARD_CHECK(TakeSample(node_, tokens.tokens, products_.jobs(), sample));
       std::vector<float> scaled;
-      SHARD_CHECK(ScaledActivations(products_, node_, matrices.experts[0], sample, scaled));
+      SHARD_CHECK(ScaledActivations(products_, node_, places_[i], tokens, scaled));
       const FloatTable own{scaled, width_};
-      SHARD_CHECK(products_.AddProduct(own, own, BlockAt(i, i)));
+      SHARD_CHECK(products_.AddSquare(own, BlockAt(i, i)));
       SHARD_CHECK(products_.AddProduct(own, {sample.residuals, hidden},
                                        {right.data() + i * width_ * hidden, hidden}));
       scaled_.push_back(std::move(scaled));
@@ -137,6 +160,7 @@ class JointRidge {
 
   Products& products_;
   NodeLayer& node_;
+  const std::span<const float> before_;  // W0 of all experts
   const std::vector<ExpertTokens> tokens_;
   const std::vector<size_t> places_;
   const size_t width_, size_;
@@ -149,19 +173,18 @@ class JointRidge {
 // the same bits.
 class TurnRidge {
  public:
-  TurnRidge(Products& products, NodeLayer& node)
+  TurnRidge(Products& products, std::span<const float> before, NodeLayer& node)
       : products_(products),
         node_(node),
+        before_(before),
         all_(TokensOfExperts(node, false)),
         fit_(TokensOfExperts(node, true)),
         places_(ChangingExperts(node, fit_)) {}
 
-  Status Run(const RefitOptions& options) {
+  Status Run(const RefitOptions& options, uint32_t sweeps) {
     SHARD_CHECK(MakeFactors(options));
     if (!active_) return Ok();
-    const size_t one = node_.experts.width * node_.experts.hidden;
-    changes_.assign(places_.size(), std::vector<double>(one, 0));
-    for (uint32_t sweep = 0; sweep < options.sweeps; ++sweep) {
+    for (uint32_t sweep = 0; sweep < sweeps; ++sweep) {
       for (size_t i = 0; i < places_.size(); ++i) {
         SHARD_CHECK(CheckInterrupt());
         SHARD_CHECK(Turn(i));
@@ -175,7 +198,7 @@ class TurnRidge {
   Result<std::vector<double>> NormalOf(std::span<const float> scaled) {
     const size_t width = node_.experts.width;
     std::vector<double> matrix(width * width, 0);
-    SHARD_CHECK(products_.AddProduct({scaled, width}, {scaled, width}, {matrix.data(), width}));
+    SHARD_CHECK(products_.AddSquare({scaled, width}, {matrix.data(), width}));
     return matrix;
   }
 
@@ -195,10 +218,7 @@ class TurnRidge {
     double mean = 0;
     for (const size_t place : places_) {
       SHARD_CHECK(CheckInterrupt());
-      SHARD_CHECK(TakeSample(node_, fit_[place], products_.jobs(), sample_));
-      SHARD_TRY(const NodeMatrices matrices,
-                LoadExpert(node_.experts, place, products_.executor()));
-      SHARD_CHECK(ScaledActivations(products_, node_, matrices.experts[0], sample_, scaled_));
+      SHARD_CHECK(ScaledActivations(products_, node_, place, fit_[place], scaled_));
       SHARD_TRY(std::vector<double> matrix, NormalOf(scaled_));
       mean += MeanDiagonal(matrix, width) / static_cast<double>(places_.size());
       if (held_.size() < held) held_.push_back(std::move(matrix));
@@ -218,56 +238,45 @@ class TurnRidge {
   // (phi'phi + r I) dW = phi'(Y - y) - r (W - W0), and then y += phi dW.
   Status Turn(size_t i) {
     const size_t width = node_.experts.width, hidden = node_.experts.hidden, place = places_[i];
-    SHARD_TRY(const NodeMatrices matrices, LoadExpert(node_.experts, place, products_.executor()));
-    const MlpWeights& expert = matrices.experts[0];
-    std::vector<double> right = changes_[i];
-    // The ridge holds each expert to the source's weights in all sweeps, not to those of the last
-    // one.
-    for (double& value : right) value *= -ridge_;
-    SHARD_CHECK(TakeSample(node_, fit_[place], products_.jobs(), sample_));
-    SHARD_CHECK(ScaledActivations(products_, node_, expert, sample_, scaled_));
+    right_.resize(width * hidden);
+    // The ridge holds each expert to the weights before all sweeps, not to those of the last one.
+    PullOf(node_, before_, place, ridge_, right_);
+    SHARD_CHECK(TakeSample(node_, fit_[place].tokens, products_.jobs(), sample_));
+    SHARD_CHECK(ScaledActivations(products_, node_, place, fit_[place], scaled_));
     SHARD_CHECK(products_.AddProduct({scaled_, width}, {sample_.residuals, hidden},
-                                     {right.data(), hidden}));
+                                     {right_.data(), hidden}));
     std::optional<Cholesky> own;
     std::vector<double> normal;
     if (i >= factors_.size()) {
       SHARD_TRY(normal, NormalOf(scaled_));
       SHARD_TRY(own, FactorOf(normal, products_.jobs()));
     }
-    (own ? *own : factors_[i]).Solve(right, hidden, products_.jobs());
-    for (size_t k = 0; k < right.size(); ++k) changes_[i][k] += right[k];
-    AddTransposed(right, hidden, width, DownOf(node_, place));
-    return AddOutputs(expert, all_[place], right);
+    (own ? *own : factors_[i]).Solve(right_, hidden, products_.jobs());
+    AddTransposed(right_, hidden, width, DownOf(node_, place));
+    return AddOutputs(place, right_);
   }
 
-  Status AddOutputs(const MlpWeights& expert, const ExpertTokens& tokens,
-                    std::span<const double> change) {
-    const size_t width = node_.experts.width, hidden = node_.experts.hidden;
-    RefittedExperts moved;
-    moved.hidden = hidden;
-    moved.width = width;
-    moved.expert_ids = {0};
-    moved.down.assign(change.size(), 0);
-    AddTransposed(change, hidden, width, moved.down);
-    SHARD_TRY(const NodeMatrices matrix, LoadMatrices(moved, products_.executor()));
+  Status AddOutputs(size_t place, std::span<const double> change) {
+    const size_t hidden = node_.experts.hidden;
+    const ExpertTokens& tokens = all_[place];
+    const std::vector<float> moved(change.begin(), change.end());
+    SHARD_CHECK(TakeActivations(products_, node_, place, tokens, scaled_));
     rows_.resize(tokens.tokens.size() * hidden);
-    SHARD_CHECK(node_.inputs->Gather(tokens.tokens, rows_, products_.jobs()));
-    scaled_.resize(tokens.tokens.size() * width);
-    SHARD_CHECK(products_.Activations(expert, node_.form, rows_, tokens.gates, scaled_));
-    SHARD_CHECK(products_.Project(matrix.experts[0].down, scaled_, rows_));
+    SHARD_CHECK(products_.MultiplyBy({moved, hidden}, scaled_, rows_));
     return node_.outputs->ScatterAdd(tokens.tokens, rows_, products_.jobs());
   }
 
   Products& products_;
   NodeLayer& node_;
+  const std::span<const float> before_;  // W0 of all experts
   const std::vector<ExpertTokens> all_, fit_;
   const std::vector<size_t> places_;
   bool active_ = false;                    // something is to be fitted
   double ridge_ = 0;                       // r
   std::vector<std::vector<double>> held_;  // the memory of factors_
   std::vector<Cholesky> factors_;
-  std::vector<std::vector<double>> changes_;  // W - W0, [F, H] each
   // Of the expert whose turn it is.
+  std::vector<double> right_;
   ExpertSample sample_;
   std::vector<float> scaled_, rows_;
 };
@@ -287,16 +296,26 @@ bool RidgeIsJoint(uint64_t experts, uint64_t width, uint64_t chosen_tokens, uint
 }
 
 uint64_t FactorsHeld(uint64_t experts, uint64_t width, uint64_t hidden, uint64_t memory) {
-  const uint64_t changes = experts * width * hidden * sizeof(double);
+  const uint64_t changes = experts * width * hidden * sizeof(float);
   const uint64_t one = std::max<uint64_t>(1, width * width * sizeof(double));
   return memory > changes ? std::min(experts, (memory - changes) / one) : 0;
 }
 
 Status RidgeDown(Products& products, const RefitOptions& options, NodeLayer& node) {
-  const uint64_t experts = node.experts.expert_ids.size();
-  if (RidgeIsJoint(experts, node.experts.width, ChosenTokens(node), options.matrix_memory()))
-    return JointRidge(products, node).Run(options.lambda);
-  return TurnRidge(products, node).Run(options);
+  const std::vector<float> before = node.experts.down;
+  return RidgeFrom(products, options, before, options.sweeps, node);
+}
+
+Status RidgeFrom(Products& products, const RefitOptions& options, std::span<const float> before,
+                 uint32_t sweeps, NodeLayer& node) {
+  if (!RidgeTakesTurns(options, node))
+    return JointRidge(products, before, node).Run(options.lambda);
+  return TurnRidge(products, before, node).Run(options, sweeps);
+}
+
+bool RidgeTakesTurns(const RefitOptions& options, const NodeLayer& node) {
+  return !RidgeIsJoint(node.experts.expert_ids.size(), node.experts.width, ChosenTokens(node),
+                       options.matrix_memory());
 }
 
 }  // namespace moepack::runtime

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "libshard/base/result.h"
 #include "runtime-shim/refit/node_layer.h"
@@ -21,14 +22,19 @@ namespace moepack::runtime {
 
 // The memory for matrices has to hold the normal matrix of all experts together and their
 // activations. With less, each expert has one of its own, and the experts take turns
-// (Gauss-Seidel), `sweeps` times. Then the factors of these matrices take what the changes of the
-// projections leave of it. REQUIRES: routes and outputs match the experts. Leaves new projections
-// and, if the experts took turns, their outputs; otherwise RunNode computes them. kInvalidArgument
+// (Gauss-Seidel), `sweeps` times. Then the factors of these matrices take what the projections as
+// they were leave of it. REQUIRES: routes and outputs match the experts. Leaves new projections
+// and, if the experts took turns, their outputs; otherwise RunDown computes them. kInvalidArgument
 // for a matrix that is not positive definite, which requires a lambda of 0 or values that are not
 // finite.
 Status RidgeDown(Products& products, const RefitOptions& options, NodeLayer& node);
+// The same with other projections W0 than those so far: `before` has them for all experts, [n, H,
+// F]. From projections that are near the minimum, one sweep is enough.
+Status RidgeFrom(Products& products, const RefitOptions& options, std::span<const float> before,
+                 uint32_t sweeps, NodeLayer& node);
 
-// Whether RidgeDown solves for all experts together.
+// Whether the experts take turns.
+bool RidgeTakesTurns(const RefitOptions& options, const NodeLayer& node);
 bool RidgeIsJoint(uint64_t experts, uint64_t width, uint64_t chosen_tokens, uint64_t memory);
 // How many factors it keeps where the experts take turns; the others are made again at each turn.
 uint64_t FactorsHeld(uint64_t experts, uint64_t width, uint64_t hidden, uint64_t memory);

@@ -4,11 +4,14 @@
 
 #include "libshard/base/parallel.h"
 #include "libshard/strategies/split_mix.h"
+#include "runtime-shim/cpu/packed_products.h"
 
 namespace moepack::runtime {
 namespace {
 
 constexpr uint64_t kSampleSeed = 18;
+// Tokens whose products a thread computes at a time.
+constexpr size_t kTokensOfProducts = 32;
 
 // Returns `count` of the tokens, in an order that is the same everywhere.
 std::vector<uint32_t> Draw(std::vector<uint32_t> tokens, uint64_t count) {
@@ -18,23 +21,6 @@ std::vector<uint32_t> Draw(std::vector<uint32_t> tokens, uint64_t count) {
     std::swap(tokens[i], tokens[i + random.Below(tokens.size() - i)]);
   tokens.resize(drawn);
   return tokens;
-}
-
-// dots[i] = a . rows[i]. Each sum is added up in order; several at a time, because one alone would
-// wait for each of its additions.
-constexpr size_t kDotsAtOnce = 8;
-void Dots(std::span<const float> a, std::span<const float* const> rows, double* dots) {
-  double sums[kDotsAtOnce] = {};
-  if (rows.size() == kDotsAtOnce) {
-    for (size_t k = 0; k < a.size(); ++k) {
-      for (size_t i = 0; i < kDotsAtOnce; ++i) sums[i] += double{a[k]} * double{rows[i][k]};
-    }
-  } else {
-    for (size_t i = 0; i < rows.size(); ++i) {
-      for (size_t k = 0; k < a.size(); ++k) sums[i] += double{a[k]} * double{rows[i][k]};
-    }
-  }
-  std::copy_n(sums, rows.size(), dots);
 }
 
 }  // namespace
@@ -80,47 +66,39 @@ Result<RouterSample> RouterSample::Make(Products& products, const RouterOptions&
 Status RouterSample::AddOutputs(Products& products, const NodeLayer& node,
                                 const NodeMatrices& matrices, size_t first, size_t count,
                                 OutputBlock& block) {
-  const size_t hidden = node.experts.hidden, n = experts_;
+  const size_t hidden = node.experts.hidden, n = experts_, one = count * hidden;
   const auto tokens = std::span(tokens_).subspan(first, count);
-  block.inputs.resize(count * hidden);
+  block.inputs.resize(one);
   SHARD_CHECK(node.inputs->Gather(tokens, block.inputs));
-  block.outputs.resize(n);
+  block.rows.resize((n + 1) * one);
   for (size_t place = 0; place < n; ++place) {
-    std::vector<float>& outputs = block.outputs[place];
-    outputs.resize(count * hidden);
+    const auto outputs = std::span(block.rows).subspan(place * one, one);
     SHARD_CHECK(products.Output(matrices.experts[place], node.form, block.inputs, outputs));
     const float scale = node.scale(place);
     if (scale == 1) continue;
     for (float& value : outputs) value *= scale;
   }
-  block.targets.resize(count * hidden);
-  SHARD_CHECK(node.targets->Gather(tokens, block.targets));
-  return ParallelFor(count, products.jobs(), [&](size_t i) -> Status {
-    MultiplyOutputs(first + i, i * hidden, hidden, block);
-    return Ok();
+  SHARD_CHECK(node.targets->Gather(tokens, std::span(block.rows).last(one)));
+  ForPieces(count, kTokensOfProducts, products.jobs(), [&](size_t begin, size_t end) {
+    PackedMatrix packed;
+    std::vector<float> between((n + 1) * (n + 1));
+    for (size_t i = begin; i < end; ++i) {
+      // Row e is the output of expert e for this token, and the last one its target.
+      const FloatMatrix rows{block.rows.data() + i * hidden, n + 1, hidden, one};
+      packed.PackTurned(rows, 1);
+      MultiplyPacked(rows, packed, {}, 1, between);
+      TakeProducts(first + i, between);
+    }
   });
+  return Ok();
 }
 
-void RouterSample::MultiplyOutputs(size_t at, size_t from, size_t hidden,
-                                   const OutputBlock& block) {
+void RouterSample::TakeProducts(size_t at, std::span<const float> between) {
   const size_t n = experts_;
-  std::vector<const float*> rows;
-  for (const std::vector<float>& outputs : block.outputs) rows.push_back(outputs.data() + from);
-  std::vector<double> dots(n + 1);
-  const auto multiply = [&](const float* row, size_t count) {
-    for (size_t b = 0; b < count; b += kDotsAtOnce)
-      Dots({row, hidden}, std::span(rows).subspan(b, std::min(kDotsAtOnce, count - b)), &dots[b]);
-  };
-  const float* const target = block.targets.data() + from;
-  Dots({target, hidden}, std::span(&target, 1), &dots[n]);
-  targets_[at] = weights_[at] * dots[n];
-  multiply(target, n);
-  for (size_t a = 0; a < n; ++a) with_target_[at * n + a] = static_cast<float>(dots[a]);
-  for (size_t a = 0; a < n; ++a) {
-    multiply(rows[a], a + 1);
-    for (size_t b = 0; b <= a; ++b)
-      between_[(at * n + a) * n + b] = between_[(at * n + b) * n + a] = static_cast<float>(dots[b]);
-  }
+  targets_[at] = weights_[at] * between[n * (n + 1) + n];
+  std::copy_n(between.data() + n * (n + 1), n, with_target_.data() + at * n);
+  for (size_t a = 0; a < n; ++a)
+    std::copy_n(between.data() + a * (n + 1), n, between_.data() + (at * n + a) * n);
 }
 
 Result<TokenChoice> RouterSample::Choose(const NodeLayer& node, size_t row,

@@ -20,7 +20,7 @@ struct TokenChoice {
 };
 
 // Tokens whose outputs of all experts are in memory at once.
-inline constexpr size_t kTokensOfOutputs = 256;
+inline constexpr size_t kTokensOfOutputs = 512;
 // The bytes of a token of a sample: c, M and the router's inputs, R floats.
 uint64_t RouterSampleBytes(uint64_t experts, uint64_t router_width);
 // At least one token, and at most `most`.
@@ -43,13 +43,13 @@ class RouterSample {
  private:
   // Some tokens' rows; its memory is used again.
   struct OutputBlock {
-    std::vector<float> inputs, targets;
-    std::vector<std::vector<float>> outputs;  // by expert
+    std::vector<float> inputs;
+    std::vector<float> rows;  // outputs by expert, then targets: [n + 1, tokens, H]
   };
   Status AddOutputs(Products& products, const NodeLayer& node, const NodeMatrices& matrices,
                     size_t first, size_t count, OutputBlock& block);
-  // Of token `at` of the sample, whose rows begin at value `from` of the block's.
-  void MultiplyOutputs(size_t at, size_t from, size_t hidden, const OutputBlock& block);
+  // Of token `at` of the sample: products between all outputs and the target, [n + 1, n + 1].
+  void TakeProducts(size_t at, std::span<const float> between);
 
   size_t experts_ = 0;
   std::vector<uint32_t> tokens_;

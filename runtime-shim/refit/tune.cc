@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <utility>
 
 #include "libshard/base/parallel.h"
@@ -32,6 +33,40 @@ std::vector<float> GatherRows(std::span<const float> from, size_t width,
   return out;
 }
 
+// The rate of each update. It falls to 0, so that the noise of the last batches does not stay in the
+// values: over all updates, or sooner where the error of held-out tokens no longer falls.
+class Schedule {
+ public:
+  explicit Schedule(const TuneOptions& options)
+      : options_(options), end_(options.updates), from_rate_(options.rate) {}
+
+  bool Ends(uint32_t update) const { return update >= end_; }
+  double RateOf(uint32_t update) const {
+    return from_rate_ * (1 - static_cast<double>(update - from_) / (end_ - from_));
+  }
+  bool Measures(uint32_t update) const {
+    return !ending_ && options_.interval > 0 && update % options_.interval == 0;
+  }
+  // The error before this update.
+  void Measured(uint32_t update, double error) {
+    if (error < best_) {
+      best_ = error;
+      misses_ = 0;
+    } else if (++misses_ >= options_.patience && end_ - update > options_.last) {
+      from_rate_ = RateOf(update);
+      from_ = update;
+      end_ = update + options_.last;
+      ending_ = true;
+    }
+  }
+
+ private:
+  const TuneOptions& options_;
+  uint32_t end_, from_ = 0, misses_ = 0;
+  double from_rate_, best_ = std::numeric_limits<double>::infinity();
+  bool ending_ = false;
+};
+
 class Tuner {
  public:
   Tuner(Products& products, const TuneOptions& options, NodeLayer& node)
@@ -44,7 +79,9 @@ class Tuner {
         bias_size_(RootMeanSquare(node.experts.router_bias)) {
     for (uint32_t token = 0; token < node.tokens(); ++token) {
       if (node.fit_weights[token] != 0) tokens_.push_back(token);
+      if (node.fold_weights[token] != 0) held_out_.push_back(token);
     }
+    held_out_ = Spread(held_out_, options.held_out);
     const std::vector<size_t> changing = ChangingExperts(node, TokensOfExperts(node, true));
     for (size_t place = 0; place < node.experts.expert_ids.size(); ++place)
       experts_.emplace_back(products, node, place,
@@ -53,26 +90,51 @@ class Tuner {
 
   Result<TuneLoss> Run() {
     TuneLoss loss;
-    for (uint32_t update = 0; update < options_.updates && !tokens_.empty(); ++update) {
-      SHARD_CHECK(ReadBatch(update));
+    Schedule schedule(options_);
+    for (uint32_t update = 0; !schedule.Ends(update) && !tokens_.empty(); ++update) {
+      if (!held_out_.empty() && schedule.Measures(update)) {
+        SHARD_CHECK(ReadBatch(held_out_));
+        SHARD_CHECK(RunExperts());
+        schedule.Measured(update, MissedOf(node_.fold_weights).share());
+      }
+      SHARD_CHECK(ReadBatch(Draw(update)));
       SHARD_CHECK(RunExperts());
       const double share = TakeLoss();
       if (!std::isfinite(share)) break;
       if (update == 0) loss.first = share;
       loss.last = share;
+      ++loss.updates;
       if (share == 0) continue;
-      // The rate falls to 0, so that the noise of the last batches does not stay in the values.
-      SHARD_CHECK(Move(options_.rate * (1 - static_cast<double>(update) / options_.updates)));
+      SHARD_CHECK(Move(schedule.RateOf(update)));
     }
     return loss;
   }
 
  private:
-  Status ReadBatch(uint32_t update) {
+  // The weighted squares of the targets, and what is missed of them.
+  struct Missed {
+    double missed = 0, all = 0;
+    double share() const { return all > 0 ? missed / all : 0; }
+  };
+
+  // At most `count` of the tokens, spread evenly.
+  static std::vector<uint32_t> Spread(const std::vector<uint32_t>& tokens, size_t count) {
+    if (tokens.size() <= count) return tokens;
+    std::vector<uint32_t> some;
+    for (size_t i = 0; i < count; ++i) some.push_back(tokens[i * tokens.size() / count]);
+    return some;
+  }
+
+  std::vector<uint32_t> Draw(uint32_t update) const {
     const uint64_t size =
         TokensOfUpdate(options_, experts_.size(), node_.routing.top_k, tokens_.size());
-    batch_ = DrawBatch(tokens_.size(), size, update);
-    for (uint32_t& row : batch_) row = tokens_[row];
+    std::vector<uint32_t> batch = DrawBatch(tokens_.size(), size, update);
+    for (uint32_t& row : batch) row = tokens_[row];
+    return batch;
+  }
+
+  Status ReadBatch(std::vector<uint32_t> batch) {
+    batch_ = std::move(batch);
     inputs_.resize(batch_.size() * hidden_);
     targets_.resize(inputs_.size());
     router_inputs_.resize(batch_.size() * node_.experts.router_width);
@@ -123,27 +185,31 @@ class Tuner {
     return Ok();
   }
 
-  // Turns the residuals into the gradient of the loss with respect to them. Returns which share of
-  // the targets is missed; 0, without a gradient, if they are all 0.
-  double TakeLoss() {
-    double missed = 0, all = 0;
+  Missed MissedOf(std::span<const float> weights) const {
+    Missed sum;
     for (size_t row = 0; row < batch_.size(); ++row) {
-      const double weight = node_.fit_weights[batch_[row]];
       double errors = 0, squares = 0;
       for (size_t i = row * hidden_; i < (row + 1) * hidden_; ++i) {
         errors += double{residuals_[i]} * residuals_[i];
         squares += double{targets_[i]} * targets_[i];
       }
-      missed += weight * errors;
-      all += weight * squares;
+      sum.missed += weights[batch_[row]] * errors;
+      sum.all += weights[batch_[row]] * squares;
     }
-    if (all == 0) return 0;
-    const double mean = all / static_cast<double>(targets_.size());
+    return sum;
+  }
+
+  // Turns the residuals into the gradient of the loss with respect to them. Returns which share of
+  // the targets is missed; 0, without a gradient, if they are all 0.
+  double TakeLoss() {
+    const Missed sum = MissedOf(node_.fit_weights);
+    if (sum.all == 0) return 0;
+    const double mean = sum.all / static_cast<double>(targets_.size());
     for (size_t row = 0; row < batch_.size(); ++row) {
       const auto factor = static_cast<float>(2 * node_.fit_weights[batch_[row]] / mean);
       for (float& value : std::span(residuals_).subspan(row * hidden_, hidden_)) value *= factor;
     }
-    return missed / all;
+    return sum.share();
   }
 
   Status Move(double rate) {
@@ -186,7 +252,7 @@ class Tuner {
   const TuneOptions& options_;
   NodeLayer& node_;
   const size_t hidden_;
-  std::vector<uint32_t> tokens_;  // those that count
+  std::vector<uint32_t> tokens_, held_out_;  // those that count, and some of those held out
   std::vector<TunedExpert> experts_;
   RouterDescent router_;
   const double router_size_, bias_size_;
@@ -195,7 +261,7 @@ class Tuner {
   std::vector<float> inputs_, router_inputs_, targets_, residuals_, logits_;
   Routes routes_;
   std::vector<ExpertChoices> chosen_;  // by place
-  std::vector<double> scratch_;
+  std::vector<float> scratch_;
 };
 
 }  // namespace

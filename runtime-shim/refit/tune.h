@@ -24,14 +24,19 @@ struct TuneOptions {
   // Tokens of an update: on average this many for each expert, but at most this share of the text.
   uint32_t expert_tokens = 256;
   double share = 0.125;
+  // The error of at most this many held-out tokens is measured every `interval` updates. After
+  // `patience` measurements without a new minimum the rate falls to 0 within `last` updates.
+  uint32_t held_out = 1024, interval = 25, patience = 3, last = 15;
 };
 
 // The tokens of an update, at least 1, if a token chooses top_k of n experts.
 uint64_t TokensOfUpdate(const TuneOptions& options, uint64_t n, uint64_t top_k, uint64_t tokens);
 
-// Which share of the targets the first batch of a tuning missed, and the last one.
+// Which share of the targets the first batch of a tuning missed, and the last one; and how many
+// updates there were.
 struct TuneLoss {
   double first = 0, last = 0;
+  uint32_t updates = 0;
 };
 
 // Changes the experts that are not fixed and do not have too few tokens, with their biases, and the
@@ -39,8 +44,8 @@ struct TuneLoss {
 // where gates weigh the experts' inputs, and where another bias affects the choice: the last expert
 // that is chosen may then have a large weight, so that a change of the choice, which the gradient
 // does not see, changes the loss by much. REQUIRES: routes are those of the experts as they are.
-// Does nothing if no token counts. Stops at a loss that is not finite; whether to keep the result
-// is the caller's decision.
+// Does nothing if no token counts. Stops at a loss that is not finite, and earlier where the error
+// on held-out text no longer falls; whether to keep the result is the caller's decision.
 Result<TuneLoss> TuneExperts(Products& products, const TuneOptions& options, NodeLayer& node);
 
 }  // namespace moepack::runtime

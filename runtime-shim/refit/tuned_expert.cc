@@ -14,20 +14,14 @@ double DotOf(std::span<const float> a, std::span<const float> b) {
   return sum;
 }
 
-// Row i of `values` times factors[i].
-void ScaleByRow(std::span<const float> factors, size_t jobs, std::span<float> values) {
-  const size_t columns = values.size() / factors.size();
-  ForPieces(factors.size(), RowsWorthAThread(columns), jobs, [&](size_t begin, size_t end) {
-    for (size_t row = begin; row < end; ++row) {
-      for (float& value : values.subspan(row * columns, columns)) value *= factors[row];
-    }
-  });
-}
-
 }  // namespace
 
 TunedArray::TunedArray(std::span<float> values, size_t jobs)
     : values_(values), size_(RootMeanSquare(values)), adam_(values.size(), jobs) {}
+
+void TunedArray::Step(double rate, std::span<const float> gradient) {
+  adam_.Step(rate * size_, gradient, values_);
+}
 
 void TunedArray::Step(double rate, std::span<const double> gradient) {
   adam_.Step(rate * size_, gradient, values_);
@@ -61,8 +55,8 @@ Status TunedExpert::Run(std::vector<float> inputs, std::span<float> outputs) {
   first_slopes_.resize(tokens * width);
   second_slopes_.resize(gated() ? tokens * width : 0);
   activations_.resize(tokens * width);
-  SHARD_CHECK(products_.Project(expert.first(), inputs_, first_slopes_));
-  if (gated()) SHARD_CHECK(products_.Project(expert.up, inputs_, second_slopes_));
+  SHARD_CHECK(products_.Apply(expert.first(), inputs_, first_slopes_));
+  if (gated()) SHARD_CHECK(products_.Apply(expert.up, inputs_, second_slopes_));
   ForPieces(tokens, RowsWorthAThread(width), products_.jobs(), [&](size_t begin, size_t end) {
     const size_t first = begin * width, count = (end - begin) * width;
     ActivateWithSlopes(
@@ -70,17 +64,17 @@ Status TunedExpert::Run(std::vector<float> inputs, std::span<float> outputs) {
         gated() ? std::span(second_slopes_).subspan(first, count) : std::span<float>(),
         std::span(activations_).subspan(first, count));
   });
-  return products_.Project(expert.down, activations_, outputs);
+  return products_.Apply(expert.down, activations_, outputs);
 }
 
 Result<std::vector<double>> TunedExpert::Back(std::vector<float> by_sum,
                                               std::span<const float> factors, double rate,
-                                              std::vector<double>& scratch) {
+                                              std::vector<float>& scratch) {
   const RefittedExperts& all = node_.experts;
   const size_t tokens = factors.size(), hidden = all.hidden, width = all.width;
   std::vector<float> by_activation(tokens * width);
   const auto down = std::span(all.down).subspan(place_ * hidden * width, hidden * width);
-  SHARD_CHECK(products_.ProjectBack({down, width}, by_sum, by_activation));
+  SHARD_CHECK(products_.MultiplyBy({down, width}, by_sum, by_activation));
   // r.o = r.(W a + c) = (W'r).a + r.c, so that outputs need not be kept.
   std::vector<double> by_factor(tokens);
   const auto bias = all.down_bias.empty()
@@ -94,8 +88,8 @@ Result<std::vector<double>> TunedExpert::Back(std::vector<float> by_sum,
     }
   });
   if (changes_) {
-    ScaleByRow(factors, products_.jobs(), by_sum);
-    ScaleByRow(factors, products_.jobs(), by_activation);
+    ScaleRows(factors, products_.jobs(), by_sum);
+    ScaleRows(factors, products_.jobs(), by_activation);
     SHARD_CHECK(Move(by_sum, by_activation, {rate, scratch}));
   }
   return by_factor;
@@ -122,14 +116,13 @@ Status TunedExpert::Move(std::span<float> by_sum, std::span<float> by_activation
 
 Status TunedExpert::MoveLinear(TunedArray& weight, TunedArray& bias, const FloatTable& left,
                                const FloatTable& right, const Movement& movement) {
-  std::vector<double>& gradient = movement.scratch;
-  gradient.assign(left.columns * right.columns, 0);
-  SHARD_CHECK(products_.AddProduct(left, right, {gradient.data(), right.columns}));
-  weight.Step(movement.rate, gradient);
+  movement.scratch.resize(left.columns * right.columns);
+  SHARD_CHECK(products_.Product(left, right, movement.scratch));
+  weight.Step(movement.rate, std::span<const float>(movement.scratch));
   if (bias.empty()) return Ok();
-  gradient.assign(left.columns, 0);
-  for (size_t i = 0; i < left.values.size(); ++i) gradient[i % left.columns] += left.values[i];
-  bias.Step(movement.rate, gradient);
+  std::vector<double> sums(left.columns, 0);
+  for (size_t i = 0; i < left.values.size(); ++i) sums[i % left.columns] += left.values[i];
+  bias.Step(movement.rate, std::span<const double>(sums));
   return Ok();
 }
 

@@ -16,6 +16,7 @@ class TunedArray {
  public:
   TunedArray(std::span<float> values, size_t jobs);
   bool empty() const { return values_.empty(); }
+  void Step(double rate, std::span<const float> gradient);
   void Step(double rate, std::span<const double> gradient);
 
  private:
@@ -37,7 +38,7 @@ class TunedExpert {
   // outputs times `factors`, and moves the expert's values. Returns the gradient with respect to
   // the factors, [t]. `scratch` is for the gradient of one matrix.
   Result<std::vector<double>> Back(std::vector<float> by_sum, std::span<const float> factors,
-                                   double rate, std::vector<double>& scratch);
+                                   double rate, std::vector<float>& scratch);
 
  private:
   bool gated() const { return !node_.experts.gate.empty(); }
@@ -45,7 +46,7 @@ class TunedExpert {
   // What moves the values: how far, and memory for a gradient.
   struct Movement {
     double rate;
-    std::vector<double>& scratch;
+    std::vector<float>& scratch;
   };
   // by_sum and by_activation times the factors become gradients of the expert's own values.
   Status Move(std::span<float> by_sum, std::span<float> by_activation, const Movement& movement);

@@ -35,8 +35,8 @@ namespace {
 // Returns a hint. Only a distribution has digests worth comparing: other sources have none, or they
 // were compared when the source was loaded.
 std::string DamagedLayerHint(const Weights& weights) {
-  if (!weights.plan) return "the weights of this layer may be damaged";
-  return Cat("the weights of this layer may be damaged: ", manifest::VerifyCommand(weights.path),
+  if (!weights.plan) return "the weights of this layer may be corrupt";
+  return Cat("the weights of this layer may be corrupt: ", manifest::VerifyCommand(weights.path),
              " compares them with their digests");
 }
 

@@ -82,7 +82,7 @@ Result<std::vector<double>> GroupScores::Scores() const {
   SHARD_CHECK(status_);
   if (samples_ == 0)
     return Error{Code::kInvalidArgument, "prompt: expected at least 2 tokens, found 1",
-                 "position 0 says nothing of the text, so it takes more to score groups"};
+                 "position 0 says nothing about the text, so scoring groups takes one more"};
   std::vector<double> scores;
   for (const double sum : sums_) scores.push_back(sum / static_cast<double>(samples_));
   return scores;

@@ -4,7 +4,7 @@
 #include <queue>
 #include <utility>
 
-#include "libshard/base/files/space_mark.h"
+#include "libshard/base/files/sentencepiece_space.h"
 #include "libshard/base/text/byte_spelling.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"

@@ -114,7 +114,7 @@ struct Row {
   PreTokenizerTraits traits = {};
 };
 
-// Source: llama.cpp v0.5.0, with which the peer tests compare (docs/tokenizers.md).
+// Source: llama.cpp v0.5.0, with which the peer tests compare (docs/runtime-shim.md).
 const std::vector<Row>& Table() {
   static const std::vector<Row> table = {
       {{"gpt-2", "olmo", "mpt", "jais", "phi-2", "trillion", "granite-docling"}, {kGpt2}},
@@ -206,8 +206,9 @@ Result<PreTokenizer> PreTokenizer::Find(std::string_view id) {
   }
   return Error{
       Code::kUnsupported,
-      Cat("tokenizer.ggml.pre: expected a pre-tokenizer of docs/tokenizers.md, found ", Quoted(id)),
-      "give the ids of the text with --tokens, or add the pre-tokenizer as docs/tokenizers.md "
+      Cat("tokenizer.ggml.pre: expected a pre-tokenizer of docs/runtime-shim.md, found ",
+          Quoted(id)),
+      "give the ids of the text with --tokens, or add the pre-tokenizer as docs/runtime-shim.md "
       "says"};
 }
 

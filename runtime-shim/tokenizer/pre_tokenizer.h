@@ -1,5 +1,5 @@
 // How the text of a byte-level BPE model is split into words, by tokenizer.ggml.pre
-// (docs/tokenizers.md).
+// (docs/runtime-shim.md).
 #pragma once
 
 #include <string>

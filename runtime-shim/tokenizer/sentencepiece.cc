@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "libshard/base/bytes.h"
-#include "libshard/base/files/space_mark.h"
+#include "libshard/base/files/sentencepiece_space.h"
 #include "libshard/base/text/byte_spelling.h"
 #include "libshard/base/text/text.h"
 

@@ -1,5 +1,5 @@
 // Text to token ids and back, as llama.cpp does it with the same GGUF metadata
-// (docs/tokenizers.md).
+// (docs/runtime-shim.md).
 #pragma once
 
 #include <cstdint>

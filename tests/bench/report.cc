@@ -134,19 +134,14 @@ void WriteMicroTable(std::ostream& out, const Json& benchmarks) {
 }
 
 constexpr const char* kMethod =
-    R"(Written by `make bench`; do not edit. Each figure is the median of several whole processes;
-the command and what it is compared with take turns, so that both see the same machine.
-*Warm* means that every byte to be read was in the page cache before each run, as far as it fits,
-*cold* that none was. `cp` is measured twice: followed by fsync of every file it wrote, as moepack
-flushes too (the target compares with this), and plain. *Over loopback* is a web server of the
-benchmark on the same cores, which counts what it sends and is asked; *late* is its pause before
-every answer.
-Peak memory is `ru_maxrss`, which counts mapped files as well.
+    R"(Written by `make bench`; do not edit. Figures are medians of several whole processes; moepack
+and what it is compared with take turns. *Warm*: every byte to be read was in the page cache, as far
+as it fits; *cold*: none was. `cp` is followed by fsync of every file, as moepack flushes too (the
+target compares with this), or plain. *Over loopback* is a web server of the benchmark on the same
+cores; *late* is its pause before every answer. Peak memory is `ru_maxrss`, with mapped files.
 
-llama.cpp runs the experts of the last layer only for tokens whose logits are asked for, which of a
-model of two layers is almost half of the work. Prompts are therefore measured with the logits of
-every token (9 % more multiplications than `profile` does), and with those of the last token, as
-`llama-bench` does ([what limits the speed](runtime-internals.md#what-limits-the-speed)).
+Prompts are measured with the logits of every token, and with those of the last, for which llama.cpp
+skips most of the last layer ([what limits the speed](runtime-internals.md#what-limits-the-speed)).
 )";
 
 // The report has no figures of GPUs: few machines that run it have one.

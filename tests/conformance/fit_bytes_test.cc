@@ -1,4 +1,4 @@
-// libshard/fit predicts to the byte what build and assemble write: every recipe, every layout.
+// libshard/sizing predicts to the byte what build and assemble write: every recipe, every layout.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,9 +10,9 @@
 #include "fixtures/temp_dir.h"
 #include "libshard/base/text/text.h"
 #include "libshard/convert/gguf_model.h"
-#include "libshard/fit/node_bytes.h"
 #include "libshard/recipe/imatrix.h"
 #include "libshard/recipe/recipe_list.h"
+#include "libshard/sizing/node_bytes.h"
 #include "manifest/node/assemble.h"
 #include "manifest/write/bundle.h"
 

@@ -235,7 +235,7 @@ TEST_F(RealConfigs, GiveTheActiveParametersOfTheirModelCards) {
   }
 }
 
-// The table of docs/model-summary.md, for the configs that it is computed from.
+// The table of docs/families.md, for the configs that it is computed from.
 const std::map<std::string, const char*> kTableFolders = {
     {"DeepSeek-V3, R1", "deepseek/DeepSeek-V3"},
     {"DeepSeek-V2", "deepseek/DeepSeek-V2-236B"},
@@ -265,7 +265,7 @@ std::string Billions(uint64_t count) {
 }
 
 TEST_F(RealConfigs, GiveTheFiguresOfTheDocumentedTable) {
-  std::ifstream page(fs::path(MOEPACK_SOURCE_DIR) / "docs/model-summary.md");
+  std::ifstream page(fs::path(MOEPACK_SOURCE_DIR) / "docs/families.md");
   size_t compared = 0;
   for (std::string line; std::getline(page, line);) {
     std::erase(line, '*');

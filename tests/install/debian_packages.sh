@@ -1,6 +1,7 @@
 #!/bin/bash
 # The Debian packages: their fields are right, they are the same bytes each time, and the program in
-# them runs README's commands. They are compressed with gzip here, which takes a tenth of the time.
+# them runs README's commands: in an emulator if it is for another architecture. They are compressed
+# with gzip here, which takes a tenth of the time.
 # usage: debian_packages.sh ROOT BUILD_DIR WORK_DIR
 set -eu
 root=$1 build=$2 work=$3
@@ -29,6 +30,14 @@ for package in first/*.deb; do
   cmp "$package" "second/${package#first/}" || fail "$package: expected the same bytes twice"
 done
 
+# Of another architecture: with the libraries of cross_root.sh.
+of_config() {
+  sed -n "s/^set($1 \"\\(.*\\)\")/\\1/p" "$build/CPackConfig.cmake"
+}
+architecture=$(of_config CPACK_DEBIAN_PACKAGE_ARCHITECTURE)
+cross_root=$(dirname "$(of_config CPACK_PROJECT_CONFIG_FILE)")
+[ -n "$architecture" ] || { architecture=$(dpkg --print-architecture) cross_root=; }
+
 # usage: expect PACKAGE FIELD PATTERN
 expect() {
   found=$(dpkg-deb -f "$1" "$2")
@@ -39,7 +48,7 @@ expect "$program" Package '^moepack$'
 expect "$library" Package '^libmoepack-runtime-dev$'
 for package in "$program" "$library"; do
   expect "$package" Version '^[0-9]+\.[0-9]+\.[0-9]+$'
-  expect "$package" Architecture "^$(dpkg --print-architecture)$"
+  expect "$package" Architecture "^$architecture$"
   expect "$package" Maintainer '^.+ <.+@.+>$'
   expect "$package" Installed-Size '^[0-9]+$'
   expect "$package" Description '^ [A-Z]'
@@ -62,4 +71,18 @@ done
 ln -s "$root/fixtures" fixtures
 unset SOURCE_DATE_EPOCH # builds write it into distributions
 export PATH=$work/root/usr/bin:$PATH
+if [ -n "$cross_root" ]; then
+  file -b root/usr/bin/moepack | grep -q 'ELF 64-bit.* ARM aarch64' ||
+    fail "$(file root/usr/bin/moepack): expected a program for 64-bit ARM"
+  mkdir bin
+  printf '#!/bin/sh\nexec qemu-aarch64 -L "%s" "%s" "$@"\n' "$cross_root" \
+    "$work/root/usr/bin/moepack" >bin/moepack
+  chmod +x bin/moepack
+  export PATH=$work/bin:$PATH
+fi
+version=$(dpkg-deb -f "$program" Version)
+[ "$(moepack --version)" = "moepack $version" ] ||
+  fail "expected moepack $version, found $(moepack --version)"
+grep -qx "Version: $version" root/usr/lib/*/pkgconfig/moepack.pc ||
+  fail "expected version $version in moepack.pc"
 "$root/tests/install/readme_demo.sh" "$root"

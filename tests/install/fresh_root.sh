@@ -12,6 +12,7 @@
 # usage: fresh_root.sh ROOT
 #   MOEPACK_DEBIAN_MIRROR   (http://deb.debian.org/debian)
 #   MOEPACK_FRESH_SYSTEMS   (bookworm trixie); noble is Ubuntu 24.04, from archive.ubuntu.com
+#   MOEPACK_FRESH_PACKAGES  a folder of packages made on bookworm: only install and try them
 set -eu
 root=$1 mirror=${MOEPACK_DEBIAN_MIRROR:-http://deb.debian.org/debian}
 systems=${MOEPACK_FRESH_SYSTEMS:-bookworm trixie}
@@ -103,7 +104,7 @@ end() {
 compile() {
   begin "$1" "compile-$1"
   mkdir "$fresh/source"
-  "$root/tests/install/copy_tree.sh" "$root" "$fresh/source"
+  tar -C "$fresh/source" --strip-components=1 -xf "$("$root/tools/install/source.sh" . tar)"
   logged "$1-apt.log" 'apt-get update && apt-get install -y --no-install-recommends make'
   clean "$1-demo.log" 'cd /source && make demo'
   clean "$1-test.log" 'cd /source && make test'
@@ -111,11 +112,11 @@ compile() {
   logged "$1-apt.log" 'cd /source && .ci/install-deps.sh check bench'
   clean "$1-clang.log" 'cd /source && cmake --preset release-clang &&
     cmake --build build/release-clang'
-  [ "$1" != bookworm ] || make_packages
+  [ "$1" != bookworm ] || packages_of_dockerfile
   end
 }
 
-make_packages() {
+packages_of_dockerfile() {
   steps=$(steps_of 1) || fail "$steps"
   logged packages.log "cd /source && $steps"
   rm -rf packages
@@ -154,6 +155,14 @@ install_packages() {
 mkdir -p "$cache"
 cd "$cache"
 rm -f ./*.log
+if [ -n "${MOEPACK_FRESH_PACKAGES-}" ]; then
+  rm -rf packages
+  mkdir packages
+  cp "$MOEPACK_FRESH_PACKAGES"/*.deb packages/
+  make_root bookworm
+  install_packages
+  exit
+fi
 for system in $systems; do
   make_root "$system"
   compile "$system"

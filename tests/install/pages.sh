@@ -1,7 +1,7 @@
 #!/bin/bash
-# Man pages and completions as installed: a page for each command that the formatter accepts without
-# a complaint, and the words that the shells offer. A shell that is not installed is named and
-# skipped.
+# Man pages and completions as installed: a page for each command that the formatter accepts
+# without a complaint, and the words and values that the shells offer. A shell that is not installed
+# is named and skipped.
 # usage: pages.sh ROOT MOEPACK WORK_DIR
 set -eu
 root=$1 moepack=$2 work=$3
@@ -58,18 +58,11 @@ if command -v lexgrog >/dev/null; then
 fi
 
 for shell in bash zsh fish; do
-  awk -v shell=$shell -f "$root/tools/install/completions.awk" "$root/docs/cli.md" >"moepack.$shell"
+  "$moepack" completion $shell >moepack.$shell
 done
-# Each option that the help shows with a value takes one, and no two say the same of themselves.
-for command in $commands; do
-  "$moepack" "$command" --help | grep '^  -' >labels
-  sed -n "s/^complete -c moepack -n '__moepack_first $command' //p" moepack.fish >options
-  grep -E '[^ ,] ' labels | grep -oE -- '-[a-z-]+( |,)' | tr -d ' ,' | sed 's/^-*//' | sort >valued
-  sed -n 's/^-[ls] \([a-z-]*\) -r .*/\1/p' options | sort | cmp -s - valued ||
-    fail "fish: expected a value after these options of $command: $(paste -sd ' ' valued)"
-  found=$(sed 's/.* -d //' options | sort -u | wc -l)
-  [ "$found" = "$(wc -l <labels)" ] || fail "fish: two options of $command say the same"
-done
+# The scripts ask the program that the line begins with.
+PATH=$(dirname "$moepack"):$PATH
+"$moepack" build "$root/fixtures/tiny-moe" --groups 2 --no-verify -o out -q >/dev/null
 # A line, and what each shell offers at its end.
 cat >lines <<'END'
 moepack jo: join
@@ -80,6 +73,9 @@ moepack help bu: build
 moepack --help bu: build
 moepack help --m: --markdown
 moepack build SRC --tas: --task
+moepack build SRC --quantize Q4_K_M: Q4_K_M
+moepack plan SRC --partition mod: modulo
+moepack assemble out --group 1: 1
 moepack join --tas:
 moepack assemble out --group 1 plan --swee:
 END
@@ -95,7 +91,7 @@ echo "bash offers what it should"
 if command -v zsh >/dev/null; then
   zsh -n moepack.zsh
   zsh -fc '
-    compadd() { local -a all; all=("${(@P)2}"); all=(${(M)all:#$words[CURRENT]*})
+    compadd() { local -a all; all=("${(@P)argv[-1]}"); all=(${(M)all:#$words[CURRENT]*})
       print -rn -- ${all:+ $all} }
     _files() { print -n " files" }
     compdef() { }

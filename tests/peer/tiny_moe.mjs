@@ -14,8 +14,10 @@ const prompt = 'You may copy and distribute the ';
 
 await checkNodes({source, overlay, work, prompt, recipe: 'BF16'});
 await checkNodes({source, overlay, work, prompt, recipe: 'Q4_K_M', links: true});
-await checkNodes({source, overlay, work, prompt, recipe: 'Q3_K_M',
-                  words: ['--calibrate', inRoot('fixtures/tiny-moe/NOTE.md')]});
+const calibrated = workDirectory('tiny-moe-calibrated');
+await checkNodes({source, overlay, work: calibrated, prompt, recipe: 'Q4_K_M',
+                  words: ['--calibrate', inRoot('fixtures/tiny-moe/NOTE.md'),
+                          '--calibrated-store', join(calibrated, 'store')]});
 
 // The losses of fixtures/tiny-moe/NOTE.md, on a text of the same kind: a faulty conversion ends far
 // above them, and a model that knows nothing at ln 1024 = 6.93.

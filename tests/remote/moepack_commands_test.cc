@@ -84,6 +84,28 @@ TEST_F(RemoteCommands, QuantizingConvertingAndPlanningGiveTheSameBytes) {
   EXPECT_TRUE(Content("far") == Content("near"));
 }
 
+TEST_F(RemoteCommands, CalibratingGivesTheSameBytes) {
+  const std::string texts =
+      " --calibrate fixtures/texts/manual.md --most-tokens 400 --context 64 --least-tokens 8";
+  for (const auto& [source, out] : {std::pair{address(), "far"}, {kLocal, "near"}}) {
+    const std::string line = Cat("quantize ", source, " --recipe Q4_K_M", texts, " -o ", out);
+    const ToolRun dry = Moepack(line + ".gguf --dry-run");
+    EXPECT_EQ(dry.status, 0) << line << "\n" << dry.err;
+    const ToolRun run = Moepack(line + ".gguf");
+    ASSERT_EQ(run.status, 0) << line << "\n" << run.err;
+  }
+  EXPECT_TRUE(ReadFile(workspace_ / "far.gguf") == ReadFile(workspace_ / "near.gguf"));
+  const ToolRun build = Moepack("build " + address() +
+                                " --groups 2 --quantize Q4_K_M --no-verify --calibrated-store "
+                                "far.gguf.calibrated -o out");
+  ASSERT_EQ(build.status, 0) << build.err;
+  const ToolRun redo = Moepack("verify out --against " + address() +
+                               " --calibrated-store near.gguf.calibrated --redo 1 --text "
+                               "fixtures/texts/manual.md");
+  EXPECT_EQ(redo.status, 0) << redo.err << redo.out;
+  EXPECT_THAT(redo.out, HasSubstr(" bytes: the same"));
+}
+
 TEST_F(RemoteCommands, ComparesRemoteDistributions) {
   ASSERT_EQ(Build(kLocal, "near").status, 0);
   server_.Add("/dist/distribution.json", ReadFile(workspace_ / "near/distribution.json"));

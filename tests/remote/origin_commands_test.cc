@@ -144,7 +144,7 @@ TEST_F(OriginCommands, VerifiesARemoteDistribution) {
   const std::string dist = server_.origin() + "/dist/";
   for (const char* folder : {"", "trunk/", "groups/000/", "groups/001/", "groups/002/", "assets/"})
     server_.AddDirectory(Cat("/dist/", folder), workspace_ / Cat("out/", folder));
-  const ToolRun verified = workspace_.Moepack("verify " + dist + " --against fixtures/tiny-moe");
+  const ToolRun verified = workspace_.Moepack("verify -v " + dist + " --against fixtures/tiny-moe");
   EXPECT_EQ(verified.status, 0) << verified.err;
   EXPECT_THAT(verified.out, HasSubstr("ok  file-sha256"));
   EXPECT_THAT(verified.out, Not(HasSubstr("no-stray-files"))) << "a server need not list files";
@@ -296,7 +296,7 @@ TEST_F(OriginCommands, WarnsOfAServerThatRefusesMissingFiles) {
   });
   const ToolRun far = workspace_.Moepack("build " + address() + " --groups 3 -o far");
   ASSERT_EQ(far.status, 0) << far.err;
-  EXPECT_THAT(far.err, HasSubstr(": refused, and taken for absent: "));
+  EXPECT_THAT(far.err, HasSubstr(": access was refused, so these count as absent: "));
   EXPECT_THAT(far.err, HasSubstr("tokenizer.model"));
   ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 3 -o near").status, 0);
   EXPECT_TRUE(ContentOf(workspace_ / "far") == ContentOf(workspace_ / "near"));

@@ -140,6 +140,7 @@ const DISTRIBUTIONS = {
     '/model/source/*/commit': sample('remote', 'a'.repeat(40), 7),  // of the Hub
     '/model/source/*/published_sha256': someSha256,
     '/quality/measured/made_from/refit': sample('measured', 3, -1),  // of a refit
+    '/quality/measured/made_from/calibration': sample('measured', 3, -1),  // of a calibrated one
     '/quality/measured/reference/all/split': someDamage,
     '/quality/measured/reference/all/total': someDamage,
     '/quality/measured/reference/buckets/*/split': someDamage,

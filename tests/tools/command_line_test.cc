@@ -1,10 +1,12 @@
 // The rules for all commands: streams, exit status, help, "did you mean".
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "libshard/base/text/text.h"
 #include "tests/tools/run_moepack.h"
+#include "tools/essential_options.h"
 
 namespace moepack::cli {
 namespace {
@@ -37,9 +39,9 @@ TEST(CommandLine, HelpListsCommandsInSections) {
   for (std::string line; std::getline(help, line);) {
     if (line.ends_with(':') && std::isupper(line.front()) != 0) titles.push_back(line);
   }
-  EXPECT_THAT(titles, testing::ElementsAre(
-                          "Look and plan:", "Split and quantize:", "Check and compare:",
-                          "Publish and fetch:", "Maintain registries:", "Run and measure:"));
+  EXPECT_THAT(titles, testing::ElementsAre("Look and plan:", "Split and quantize:",
+                                           "Check and compare:", "Publish and fetch:",
+                                           "Maintain registries:", "Run and measure:", "Set up:"));
 }
 
 TEST(CommandLine, TheReferenceHasTheSectionsOfTheHelp) {
@@ -47,16 +49,32 @@ TEST(CommandLine, TheReferenceHasTheSectionsOfTheHelp) {
   const std::string reference = workspace.Moepack("help --markdown").out;
   size_t at = 0;
   for (const char* heading :
-       {"## Look and plan\n\n### list-tensors\n", "## Split and quantize\n\n### shard-experts\n",
+       {"## Shared options\n", "## Look and plan\n\n### list-tensors\n",
+        "## Split and quantize\n\n### shard-experts\n",
         "## Run and measure\n\n### place\n", "## Exit status\n"}) {
     at = reference.find(heading, at);
     ASSERT_NE(at, std::string::npos) << heading;
   }
 }
 
+TEST(CommandLine, TheReferenceDescribesASharedOptionOnce) {
+  const std::string reference = Workspace().Moepack("help --markdown").out;
+  const size_t row = reference.find("| `--json` | ");
+  ASSERT_NE(row, std::string::npos);
+  EXPECT_LT(row, reference.find("\n### "));
+  EXPECT_EQ(reference.find("| `--json` | ", row + 1), std::string::npos);
+  // A command names what it shares; its own meaning of a name has a row of its own.
+  const std::string run = reference.substr(reference.find("\n### run\n"));
+  const std::string shared = run.substr(run.find("[Shared](#shared-options): "), 400);
+  EXPECT_THAT(shared, HasSubstr("`--json`"));
+  EXPECT_LT(run.find("| `--context N` | "), run.find("[Shared]"));
+}
+
 TEST(CommandLine, VersionIsOneLineOnStdout) {
-  const ToolRun run = Workspace().Moepack("--version");
+  const Workspace workspace;
+  const ToolRun run = workspace.Moepack("--version");
   EXPECT_EQ(run.status, 0);
+  EXPECT_EQ(workspace.Moepack("version").out, run.out);
   EXPECT_THAT(run.out, testing::MatchesRegex("moepack [0-9]+\\.[0-9]+\\.[0-9]+\n"));
 }
 
@@ -78,9 +96,60 @@ TEST(CommandLine, HelpListsOptionsInSections) {
   for (std::string line; std::getline(help, line);) {
     if (line.ends_with(':') && !line.starts_with(' ')) titles.push_back(line);
   }
-  EXPECT_THAT(titles, testing::ElementsAre("Examples:", "Arguments:", "Input:", "Split:",
-                                           "Machines:", "Conversion and quantization:", "Output:",
-                                           "Text:", "Checks:", "Resources:", "General:"));
+  EXPECT_THAT(titles, testing::ElementsAre(
+                          "Examples:", "Arguments:", "Input:", "Split:",
+                          "Conversion and quantization:", "Output:", "Checks:", "Refit:",
+                          "Calibration:", "Remote sources:", "Tasks:", "Resources:", "General:"));
+}
+
+// One screen: what a user needs, with every option that the table names, and nothing else.
+TEST(CommandLine, TheShortHelpOfEveryCommandFitsAScreen) {
+  const Workspace workspace;
+  for (const EssentialOptions& row : kEssentialOptions) {
+    const std::string command(row.command);
+    const std::string help = workspace.Moepack(command + " -h").out;
+    EXPECT_LE(std::count(help.begin(), help.end(), '\n'), 40) << help;
+    EXPECT_THAT(help, HasSubstr("\nusage: moepack " + command)) << command;
+    const std::string example = "\n  moepack " + command + " ";
+    EXPECT_NE(help.find(example, help.find(example) + 1), std::string::npos) << command;
+    EXPECT_THAT(help, HasSubstr("`moepack " + command + " --help`"));
+    std::istringstream lines(help);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
+    for (const std::string_view option : row.options) {
+      if (option.empty()) continue;
+      EXPECT_THAT(help, testing::ContainsRegex(Cat("\n  [^\n]*", option, "[, \n]"))) << command;
+    }
+  }
+}
+
+TEST(CommandLine, EveryCommandHasItsEssentialOptions) {
+  std::istringstream help(Workspace().Moepack("help").out);
+  std::vector<std::string> listed, known;
+  for (std::string line; std::getline(help, line);) {
+    if (line.starts_with("  ")) listed.push_back(line.substr(2, line.find(' ', 2) - 2));
+  }
+  for (const EssentialOptions& row : kEssentialOptions) known.emplace_back(row.command);
+  EXPECT_THAT(listed, testing::UnorderedElementsAreArray(known));
+}
+
+TEST(CommandLine, SectionsThatFewNeedAreOnlyInTheWholeHelp) {
+  const Workspace workspace;
+  const std::string brief = workspace.Moepack("build -h").out;
+  for (const char* option : {"--endpoint", "--task", "--lambda", "--calibrate-shrink", "--jobs"}) {
+    EXPECT_THAT(brief, testing::Not(HasSubstr(option)));
+    EXPECT_THAT(workspace.Moepack("build --help").out, HasSubstr(option));
+  }
+}
+
+TEST(CommandLine, CommandsHaveTheNamesThatPeopleType) {
+  const Workspace workspace;
+  for (const auto& [alias, command] : std::vector<std::pair<std::string, std::string>>{
+           {"push", "publish"}, {"split", "shard-experts"}, {"info", "inspect"}}) {
+    EXPECT_EQ(workspace.Moepack(alias + " --help").out, workspace.Moepack(command + " --help").out);
+    EXPECT_THAT(workspace.Moepack(command + " -h").out,
+                HasSubstr("; `moepack " + alias + "` is the same.\n"));
+  }
+  EXPECT_THAT(workspace.Moepack("push").err, StartsWith("error: publish: "));
 }
 
 TEST(CommandLine, TheHelpOfEveryCommandEndsWithTheSameGeneralOptions) {
@@ -111,7 +180,7 @@ TEST(CommandLine, WordsOfOtherProgramsLeadToWhatFits) {
   EXPECT_EQ(workspace.Moepack("export out").err,
             "error: unknown command \"export\"\nhint: `moepack quantize` writes GGUF, `moepack "
             "assemble` a node that a runtime loads\n");
-  EXPECT_THAT(workspace.Moepack("push out").err, HasSubstr("hint: `moepack publish`"));
+  EXPECT_THAT(workspace.Moepack("upload out").err, HasSubstr("hint: `moepack publish`"));
 }
 
 TEST(CommandLine, HelpOfHelpIsTheOverview) {

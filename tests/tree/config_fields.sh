@@ -17,7 +17,7 @@ fi
 # behind the name.
 any=$(echo $names | tr ' ' '|')
 readers='Find[A-Za-z0-9]*|Has|U32|F32|Missing|Size|Needed|Uniform|Largest|Step'
-folders="libshard/model libshard/check libshard/convert libshard/fit manifest/node"
+folders="libshard/model libshard/check libshard/convert libshard/sizing manifest/node"
 found=$(find $folders -name '*.cc' -o -name '*.h' | grep -vE '_fields\.h$' | sort | xargs awk \
   -v any="$any" -v readers="$readers" '
   { sub(/\/\/.*/, "") }

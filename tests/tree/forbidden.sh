@@ -34,7 +34,7 @@ forbid "PCRE2 is reached through libshard/base/text/regex.h" '# *include *<pcre2
 # three open a file that an option named, or that moepack has just linked.
 forbid "open it through its SourceTree" 'InputFile::Open\(' $(find libshard manifest runtime-shim \
   tools \( -name '*.cc' -o -name '*.h' \) ! -path 'libshard/base/*' ! -name side_files.cc \
-  ! -name link_file.cc ! -name promised_file.cc)
+  ! -name link_file.cc ! -name stated_file.cc)
 forbid "use libshard/base/files/real_path.h: a lack of memory is no answer" \
   '\<(fs|filesystem)::((weakly_)?canonical|absolute|relative|proximate)\(' \
   $(find libshard manifest runtime-shim tools \( -name '*.cc' -o -name '*.h' \) \

@@ -13,9 +13,9 @@ for name in $expected; do
   fi
 done
 # In a git checkout only files known to git count; in an unpacked archive everything does, except
-# what a build leaves.
+# what a build leaves and what the archive adds (tools/install/source.sh).
 entries=$(git ls-files --cached --others --exclude-standard 2>/dev/null | sed 's,/.*,,' | sort -u)
-[ -n "$entries" ] || entries=$(ls -A | grep -vxE 'build.*|\.git' || true)
+[ -n "$entries" ] || entries=$(ls -A | grep -vxE 'build.*|share|\.git' || true)
 for name in $entries; do
   case " $(echo $expected) " in
     *" $name "*) ;;

@@ -11,7 +11,7 @@ status=0
 fresh() {
   rm -rf "$work/tree"
   mkdir -p "$work/tree" && cd "$work/tree"
-  mkdir -p quant libshard/base libshard/model libshard/check libshard/convert libshard/fit \
+  mkdir -p quant libshard/base libshard/model libshard/check libshard/convert libshard/sizing \
     manifest/node runtime-shim tools tests fixtures \
     docs .ci
   cp "$here/../../.ci/layers.txt" .ci
@@ -56,8 +56,8 @@ echo '#include "libshard/model/m.h"' >up.cc && fails include_order.sh libshard/b
 echo '#include "a.h"' >up.cc && fails include_order.sh "found a.h"
 echo '#include <quant/b.h>' >up.cc && fails include_order.sh "found quant/b.h"
 fresh
-echo '#include "libshard/replay/r.h"' >libshard/fit/f.cc
-fails include_order.sh libshard/fit/f.cc:1
+echo '#include "libshard/replay/r.h"' >libshard/sizing/f.cc
+fails include_order.sh libshard/sizing/f.cc:1
 fresh && mkdir -p manifest/document tools/options
 echo '#include "libshard/remote/r.h"' >manifest/document/d.cc
 fails include_order.sh manifest/document/d.cc:1

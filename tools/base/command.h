@@ -51,7 +51,8 @@ struct Command {
   ROW("Run and measure", kRun)             \
   ROW("Run and measure", kEval)            \
   ROW("Run and measure", kExperiment)      \
-  ROW("Run and measure", kReport)
+  ROW("Run and measure", kReport)          \
+  ROW("Set up", kCompletion)
 
 #define SHARD_DECLARE_COMMAND(section, name) extern const Command name;
 SHARD_COMMANDS(SHARD_DECLARE_COMMAND)
@@ -64,13 +65,22 @@ struct ListedCommand {
 };
 using Commands = std::span<const ListedCommand>;
 
+// Other names of commands, which people type who know other programs.
+struct Alias {
+  std::string_view name, command;
+};
+inline constexpr Alias kAliases[] = {
+    {"push", "publish"}, {"split", "shard-experts"}, {"info", "inspect"}};
+
 // The options that every command has in addition to its own.
 struct SharedOptions {
   bool quiet = false, strict = false;
 };
 void AddSharedOptions(CLI::App& app, SharedOptions& options);
+// -h and --help, to be added before all others.
+void AddHelpOptions(CLI::App& app);
 
-// Null if there is no such command.
+// By name or alias; null if there is no such command.
 const Command* FindCommand(Commands commands, std::string_view name);
 
 // Parses the command line, runs the command, prints errors; returns the exit status.

@@ -83,6 +83,12 @@ std::string HarmlessJson(std::string_view json) {
 
 Status WriteResult(std::string_view text) { return WriteBytes(ShownLines(text)); }
 
+Status WriteReport(std::string_view text, std::string_view line) {
+  if (!loudness.quiet) return WriteResult(text);
+  if (line.empty()) line = text.substr(0, text.find('\n'));
+  return WriteResult(Cat(line, "\n"));
+}
+
 Status WriteJsonText(std::string_view json) { return WriteBytes(HarmlessJson(json)); }
 
 Status WriteJsonResult(const moepack::Json& document) { return WriteJsonText(WriteJson(document)); }

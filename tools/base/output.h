@@ -14,6 +14,9 @@ namespace moepack::cli {
 // Everything that a terminal acts on is escaped, except for newlines and tabs: names and paths that
 // could forge lines of a report must go through Shown first.
 Status WriteResult(std::string_view text);
+// Writes a report that people read. With --quiet only `line`, which says the result, or the first
+// line of the report where there is none.
+Status WriteReport(std::string_view text, std::string_view line = "");
 Status WriteJsonResult(const moepack::Json& document);
 // The text of a JSON document. Characters that a terminal acts on are escaped as in \u009b, which
 // does not change the document.
@@ -44,7 +47,8 @@ void PrintWarnings(const std::vector<std::string>& warnings);
 void PrintNotes(const std::vector<std::string>& notes);
 void PrintError(const Error& error);
 
-// For --quiet: from now on messages, warnings and notes are not printed, and progress is not drawn.
+// For --quiet: from now on messages, warnings and notes are not printed, progress is not drawn, and
+// WriteReport writes one line.
 void BeQuiet();
 bool IsQuiet();
 // Counts warnings that a report contains, for --strict; PrintWarnings counts its own, even when

@@ -19,6 +19,10 @@ inline constexpr std::string_view kSectionTitles[] = {"Input",
                                                       "Generation",
                                                       "Scoring",
                                                       "Checks",
+                                                      "Refit",
+                                                      "Calibration",
+                                                      "Remote sources",
+                                                      "Tasks",
                                                       "Resources",
                                                       "General"};
 

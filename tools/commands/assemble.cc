@@ -35,6 +35,18 @@ struct Arguments {
   bool json = false;
 };
 
+std::string ReportLine(const Arguments& arguments, const manifest::AssembleReport& report,
+                       double seconds) {
+  const bool dry_run = arguments.assemble.dry_run;
+  std::string text = Cat(dry_run ? "would write " : "wrote ", ExactBytes(report.total_bytes()),
+                         " to ", Shown(arguments.out));
+  if (!dry_run)
+    text +=
+        Cat(" in ", FormatElapsed(seconds), " (", FormatRate(report.total_bytes(), seconds), ")");
+  return Cat(text, "; group ", arguments.assemble.group, " with ",
+             Plural(report.expert_count, "expert"), " per layer");
+}
+
 std::string ReportText(const Arguments& arguments, const manifest::AssembleReport& report,
                        double seconds) {
   Table table({"file", ">bytes", "how"});
@@ -42,13 +54,7 @@ std::string ReportText(const Arguments& arguments, const manifest::AssembleRepor
     table.Row({file.name, FormatCount(file.bytes), file.link});
   }
   const bool dry_run = arguments.assemble.dry_run;
-  std::string text = Cat(table.Render(), "\n", dry_run ? "would write " : "wrote ",
-                         ExactBytes(report.total_bytes()), " to ", Shown(arguments.out));
-  if (!dry_run)
-    text +=
-        Cat(" in ", FormatElapsed(seconds), " (", FormatRate(report.total_bytes(), seconds), ")");
-  text += Cat("; group ", arguments.assemble.group, " with ", Plural(report.expert_count, "expert"),
-              " per layer\n");
+  std::string text = Cat(table.Render(), "\n", ReportLine(arguments, report, seconds), "\n");
   if (!report.model_file.empty() && !dry_run)
     text += Cat("\nrun it:\n  ", ServerCommand(arguments.out, report.model_file), "\n");
   return text;
@@ -106,7 +112,8 @@ Result<int> Run(Arguments& arguments) {
   if (arguments.assemble.distribution)
     NoteTraffic(*arguments.assemble.distribution, outcome.report.total_bytes());
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, outcome.report))
-                             : WriteResult(ReportText(arguments, outcome.report, outcome.seconds)));
+                             : WriteReport(ReportText(arguments, outcome.report, outcome.seconds),
+                                           ReportLine(arguments, outcome.report, outcome.seconds)));
   return kExitDone;
 }
 

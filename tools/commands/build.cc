@@ -105,14 +105,21 @@ struct Outcome {
   const std::optional<manifest::VerifyReport>& verified;
 };
 
+std::string Line(const Outcome& outcome) {
+  const std::string written = WrittenLine(outcome.written);
+  return outcome.verified ? Cat(written, "; verification ", VerifyTotals(*outcome.verified))
+                          : written;
+}
+
 std::string Text(const Outcome& outcome) {
   std::string text = WrittenText(outcome.written);
   if (!outcome.verified) return text + NextSteps(outcome.source, outcome.job);
   text += "verification " + VerifyTotals(*outcome.verified) + "\n";
   if (!outcome.verified->cold)
     text += "what was just written may still be in memory: --cold reads it from the device\n";
-  return text + (outcome.verified->passed() ? NextSteps(outcome.source, outcome.job)
-                                            : VerifyText(outcome.job.out, *outcome.verified));
+  return text + (outcome.verified->passed()
+                     ? NextSteps(outcome.source, outcome.job)
+                     : VerifyText(outcome.job.out, *outcome.verified, VerifyShown::kWhatWasFound));
 }
 
 Json Document(const Outcome& outcome) {
@@ -198,7 +205,8 @@ Result<int> Run(const Arguments& arguments) {
   const WriteOutcome write_outcome{job.out, written.report, written.seconds};
   const Outcome outcome{arguments.source, job, write_outcome, verified};
   if (verified) PrintWarnings(WarningTexts(*verified));
-  SHARD_CHECK(job.json ? WriteJsonResult(Document(outcome)) : WriteResult(Text(outcome)));
+  SHARD_CHECK(job.json ? WriteJsonResult(Document(outcome))
+                       : WriteReport(Text(outcome), Line(outcome)));
   if (verified) SHARD_CHECK(CheckPassed(job.out, *verified));
   return kExitDone;
 }
@@ -208,12 +216,11 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddSource(app, arguments->source);
   AddPlanOrFile(app, *arguments);
   AddWriteOptions(app, *arguments);
-  StartSection(app, "Output");
+  StartSection(app, "Refit");
   CLI::Option* refit = app.add_flag(
       "--refit", arguments->refits,
       "First refit the experts of every group on calibration text, as `moepack refit` does. They "
-      "go "
-      "to --refit-store, by default the output's name with .refit behind it, and stay there.");
+      "go to --refit-store, by default the output's name with .refit behind it, and stay there.");
   const size_t before = app.get_options().size();
   AddRefitMethod(app, arguments->refitting);
   AddRefitResources(app, "refit-", arguments->refitting);
@@ -221,6 +228,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   for (size_t i = before; i < options.size(); ++i) {
     // An overlay that was merged before the refit is merged again with its store.
     if (!options[i]->check_lname("merge-overlay")) options[i]->needs(refit);
+    options[i]->group(refit->get_group());
   }
   AddCalibrate(app, "calibrate-", arguments->calibrate);
   StartSection(app, "Checks");

@@ -147,7 +147,8 @@ Status EncodeAgain(const CalibratedRedoInputs& inputs, manifest::VerifyReport& r
 bool RedoesCalibration(const std::string& directory, const RedoArguments& arguments) {
   if (!arguments.layer || !arguments.store.empty()) return false;
   const auto manifest = manifest::ReadManifest(directory);
-  return manifest && manifest->calibrated && !manifest->refit;
+  if (!manifest || !manifest->calibrated) return false;
+  return !manifest->refit || !arguments.calibrated_store.empty();
 }
 
 std::string CalibratedStoreFor(const std::string& directory, const RedoArguments& arguments) {
@@ -179,6 +180,8 @@ Result<std::shared_ptr<const CalibratedRedoInputs>> PrepareCalibratedRedo(
       inputs->types.emplace(tensor.name, tensor.type);
   }
   SHARD_CHECK(LoadSource(options, *inputs));
+  SHARD_CHECK(CheckEncodedFit(Shown(inputs->store->directory().string()), inputs->source.loaded,
+                              inputs->types, record));
   SHARD_CHECK(ReadTextsOf(arguments, *inputs));
   return std::shared_ptr<const CalibratedRedoInputs>(inputs);
 }

@@ -11,7 +11,8 @@
 
 namespace moepack::cli {
 
-// Whether --redo means a layer of the calibration: that of a distribution which is not refitted.
+// Whether --redo means a layer of the calibration: that of a distribution which is not refitted, or
+// whose calibration's store is named and that of the refit is not.
 bool RedoesCalibration(const std::string& directory, const RedoArguments& arguments);
 // The store to compare with; "" if there is none to compare with.
 std::string CalibratedStoreFor(const std::string& directory, const RedoArguments& arguments);

@@ -196,6 +196,26 @@ class Encoding {
   Progress& progress_;
 };
 
+// The model's tensor of that name; null if it has none.
+const runtime::HostTensor* FindTensor(const runtime::Weights& weights, const std::string& name) {
+  const auto in = [&](const std::vector<runtime::HostTensor>& tensors) {
+    const auto found =
+        std::find_if(tensors.begin(), tensors.end(),
+                     [&](const runtime::HostTensor& tensor) { return tensor.name == name; });
+    return found == tensors.end() ? nullptr : &*found;
+  };
+  if (const runtime::HostTensor* trunk = in(weights.trunk)) return trunk;
+  if (weights.later != nullptr) return in(weights.later->tensors);
+  return nullptr;
+}
+
+// 0 if its rows cannot have the type.
+uint64_t BytesIn(const runtime::HostTensor& tensor, const quant::Format& type) {
+  uint64_t rows = 1;
+  for (size_t axis = 0; axis + 1 < tensor.shape.size(); ++axis) rows *= tensor.shape[axis];
+  return rows * type.BytesFor(tensor.shape.back()).value_or(0);
+}
+
 // Tensors that no layer of the run has: blocks that do not run.
 void NoteTheRest(const runtime::TensorTypes& types, const CalibratedRecord& record) {
   std::vector<std::string> names;
@@ -203,9 +223,8 @@ void NoteTheRest(const runtime::TensorTypes& types, const CalibratedRecord& reco
     if (record.Find(name).tensor == nullptr) names.push_back(name);
   }
   if (names.empty()) return;
-  PrintNotes(
-      {Cat(Plural(names.size(), "tensor"), " encoded without feedback, because no text runs ",
-           "through them: ", names.front(), names.size() > 1 ? ", ..." : "")});
+  PrintNotes({Cat(Plural(names.size(), "tensor"), " encoded without feedback, because no text ",
+                  "passes through them: ", names.front(), names.size() > 1 ? ", ..." : "")});
 }
 
 void WarnOfText(const std::vector<TokenSession>& texts, const runtime::Calibration& taken) {
@@ -237,17 +256,36 @@ Result<CalibrateModel> LoadForCalibration(const moepack::Source& source,
   CalibrateModel out;
   out.watch = std::make_unique<runtime::ProductWatch>();
   SHARD_TRY(std::shared_ptr<runtime::Executor> executor, OpenExecutor(runtime));
-  out.loaded.executor =
-      std::make_shared<runtime::ObservedExecutor>(std::move(executor), *out.watch);
-  runtime::LoadOptions loading = runtime.loading();
-  Progress progress("loading");
-  loading.progress = progress.Shows();
-  SHARD_TRY(out.loaded.weights, runtime::LoadWeights(source, loading));
-  progress.Clear();
-  PrintNotes(out.loaded.weights->notes);
-  SHARD_TRY(out.loaded.model, runtime::Model::Load(out.loaded.weights, *out.loaded.executor));
+  executor = std::make_shared<runtime::ObservedExecutor>(std::move(executor), *out.watch);
+  SHARD_TRY(std::shared_ptr<const runtime::Weights> weights, LoadSource(source, runtime));
+  SHARD_TRY(out.loaded, LoadModel(std::move(weights), std::move(executor)));
   out.watch->SetWeights(*out.loaded.weights);
   return out;
+}
+
+Status CheckEncodedFit(const std::string& where, const LoadedModel& loaded,
+                       const runtime::TensorTypes& types, const CalibratedRecord& record) {
+  const auto wrong = [&](const std::string& thing, const auto& expected, const auto& found) {
+    return Error{Code::kMismatch,
+                 Cat(where, ": ", thing, ": expected ", expected, ", found ", found),
+                 "the store is damaged, or of another model"};
+  };
+  const uint32_t layers = loaded.model->spec().layers;
+  if (record.layer_count != layers) return wrong("layers", layers, record.layer_count);
+  for (const CalibratedOutcome& layer : record.layers) {
+    for (const CalibratedTensor& tensor : layer.tensors) {
+      const std::string thing = Cat("tensor ", Quoted(tensor.name));
+      const auto type = types.find(tensor.name);
+      const runtime::HostTensor* const own =
+          calibrate_run::FindTensor(*loaded.weights, tensor.name);
+      if (own == nullptr || type == types.end())
+        return wrong(thing, "one that is calibrated", "another");
+      if (type->second != tensor.type) return wrong(thing, type->second->name, tensor.type->name);
+      const uint64_t bytes = calibrate_run::BytesIn(*own, *tensor.type);
+      if (bytes != tensor.bytes) return wrong(thing, Cat(bytes, " bytes"), tensor.bytes);
+    }
+  }
+  return Ok();
 }
 
 Status CheckCanCalibrate(const CalibrateRun& run) {
@@ -291,6 +329,7 @@ Result<CalibratedRecord> RunCalibration(const CalibrateRun& run) {
   WarnOfText(texts, calibrator->text());
   // What is refused leaves no store behind.
   SHARD_TRY(LayersOfRun layers, LayersOfRun::Open(run, record));
+  SHARD_CHECK(CheckEncodedFit(Shown(run.store), source.loaded, types, layers.record()));
   std::unique_ptr<SharedExperts> shared;
   if (run.task) {
     SHARD_TRY(shared,
@@ -313,9 +352,9 @@ Result<CalibrateNeeds> EstimateNeeds(const CalibrateRun& run) {
   SHARD_TRY(const runtime::Calibration taken,
             runtime::CalibrationTextOf(texts, options,
                                        runtime::BosToken(source.loaded.weights->metadata)));
-  return CalibrateNeeds{
-      runtime::EstimateCalibration(*source.loaded.model, TypesOf(run.typed), taken.tokens),
-      taken.buckets, taken.tokens, options.memory, runtime::MeasureProductRate(options.jobs)};
+  return CalibrateNeeds{runtime::EstimateCalibration(*source.loaded.model, TypesOf(run.typed),
+                                                     taken.tokens, options.jobs),
+                        taken.buckets, taken.tokens, options.memory};
 }
 
 Result<std::shared_ptr<const CalibratedTensors>> OpenCalibrated(const CalibrateRun& run,
@@ -325,6 +364,19 @@ Result<std::shared_ptr<const CalibratedTensors>> OpenCalibrated(const CalibrateR
                                                              static_cast<uint32_t>(files_before)));
   SHARD_CHECK(tensors.CheckAllIn(run.typed.model));
   return std::make_shared<const CalibratedTensors>(std::move(tensors));
+}
+
+Result<CalibratedFiles> WholeCalibrated(const CalibrateRun& run, WholeGgufOptions options,
+                                        GgufModel& model) {
+  CalibratedFiles out;
+  SHARD_TRY(out.tensors, OpenCalibrated(run, run.model.checkpoint().files().size()));
+  SetCalibrationKeys(out.tensors->record(), model.metadata);
+  options.calibrated = out.tensors.get();
+  SHARD_TRY(out.files, WholeGguf(model, options));
+  out.sources = run.model.checkpoint().files();
+  const std::vector<SourceFile>& more = out.tensors->files();
+  out.sources.insert(out.sources.end(), more.begin(), more.end());
+  return out;
 }
 
 }  // namespace moepack::cli

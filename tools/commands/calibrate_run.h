@@ -5,12 +5,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
 #include "libshard/calibrate/calibrated_record.h"
 #include "libshard/model/model.h"
 #include "libshard/pack/calibrated_tensors.h"
+#include "libshard/pack/slice_gguf.h"
 #include "libshard/recipe/quantize.h"
 #include "libshard/tasks/divide.h"
 #include "tools/options/calibrate_arguments.h"
@@ -43,6 +45,12 @@ struct CalibrateRun {
   std::optional<TaskNumber> task = {};  // of several that share the experts; no value: alone
 };
 
+// A store may be damaged or hostile, and what it holds runs in the place of the model's tensors:
+// kMismatch, with `where`, unless the record has the model's layers, and each of its tensors the
+// size of one of the model's in its type, and this type in `types`.
+Status CheckEncodedFit(const std::string& where, const LoadedModel& loaded,
+                       const runtime::TensorTypes& types, const CalibratedRecord& record);
+
 // kUnsupported if a tensor that is to be encoded is quantized already, kInvalidArgument if none is
 // to be. Reads nothing.
 Status CheckCanCalibrate(const CalibrateRun& run);
@@ -57,5 +65,15 @@ Result<CalibrateNeeds> EstimateNeeds(const CalibrateRun& run);
 // store of other types.
 Result<std::shared_ptr<const CalibratedTensors>> OpenCalibrated(const CalibrateRun& run,
                                                                 size_t files_before);
+
+struct CalibratedFiles {
+  std::shared_ptr<const CalibratedTensors> tensors;
+  std::vector<OutputFile> files;
+  std::vector<SourceFile> sources;  // those of the model and of the store
+};
+// The whole model in files that have the tensors of the store, which is finished. `model` is that
+// of run.typed; it gets the keys that name the calibration.
+Result<CalibratedFiles> WholeCalibrated(const CalibrateRun& run, WholeGgufOptions options,
+                                        GgufModel& model);
 
 }  // namespace moepack::cli

@@ -110,20 +110,25 @@ std::string ChangeTable(const manifest::DiffReport& report, bool tensors) {
   return table.empty() ? "" : table.Render() + "\n";
 }
 
-std::string DiffText(const Arguments& arguments, const manifest::DiffReport& report,
+std::string DiffLine(const Arguments& arguments, const manifest::DiffReport& report,
                      const char* files) {
   const std::string a = Shown(arguments.a), b = Shown(arguments.b);
-  if (report.same()) return Cat(a, " and ", b, " are the same\n");
-  std::string text = ChangeTable(report, false);
-  if (arguments.tensors) text += ChangeTable(report, true);
+  if (report.same()) return Cat(a, " and ", b, " are the same");
   const auto tensors = static_cast<uint64_t>(
       std::count_if(report.changes.begin(), report.changes.end(),
                     [](const manifest::Change& change) { return change.what == kTensorChange; }));
-  text += Plural(report.changes.size(), "change");
+  std::string text = Plural(report.changes.size(), "change");
   if (tensors > 0 && !arguments.tensors)
     text += Cat(", ", FormatCount(tensors), " of them in tensors (--tensors lists them)");
   return text + Cat("; of the ", files, " of ", b, ", ", ExactBytes(report.changed_bytes),
-                    " are new and ", ExactBytes(report.same_bytes), " are already in ", a, "\n");
+                    " are new and ", ExactBytes(report.same_bytes), " are already in ", a);
+}
+
+std::string DiffText(const Arguments& arguments, const manifest::DiffReport& report,
+                     const char* files) {
+  std::string text = report.same() ? "" : ChangeTable(report, false);
+  if (arguments.tensors && !report.same()) text += ChangeTable(report, true);
+  return Cat(text, DiffLine(arguments, report, files), "\n");
 }
 
 Json DiffJson(const Arguments& arguments, const manifest::DiffReport& report) {
@@ -224,7 +229,8 @@ Result<int> RunPublished(Arguments& arguments) {
   arguments.a = WithoutSecrets(arguments.a);
   arguments.b = WithoutSecrets(arguments.b);
   SHARD_CHECK(arguments.json ? WriteJsonResult(SetsJson(arguments, diff))
-                             : WriteResult(SetsText(arguments, diff)));
+                             : WriteReport(SetsText(arguments, diff),
+                                           DiffLine(arguments, diff.report, "layers")));
   return arguments.exit_code && !diff.report.same() ? kExitMismatch : kExitDone;
 }
 
@@ -244,7 +250,8 @@ Result<int> Run(Arguments& arguments) {
   SHARD_TRY(const manifest::DiffReport report, Compare(a, b));
   const char* files = a.is_node ? "files" : "bundles";
   SHARD_CHECK(arguments.json ? WriteJsonResult(DiffJson(arguments, report))
-                             : WriteResult(DiffText(arguments, report, files)));
+                             : WriteReport(DiffText(arguments, report, files),
+                                           DiffLine(arguments, report, files)));
   return arguments.exit_code && !report.same() ? kExitMismatch : kExitDone;
 }
 

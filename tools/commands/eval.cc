@@ -8,8 +8,8 @@
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/result.h"
 #include "libshard/base/text/text.h"
+#include "libshard/base/tool_version.h"
 #include "libshard/stats/session_digest.h"
-#include "manifest/document/describe_model.h"
 #include "manifest/document/made_from.h"
 #include "manifest/document/manifest.h"
 #include "manifest/document/quality.h"
@@ -81,8 +81,8 @@ Status FinishRecording(const std::string& distribution, const std::string& begun
   if (report.is_signed) PrintWarnings({manifest::StaleSignatureWarning(distribution)});
   if (report.pulled) {
     PrintWarnings({Cat(distribution,
-                       " was pulled: signatures are of what it was before, so publish and sign it "
-                       "again")});
+                       " was pulled: its signatures cover the distribution as it was, so "
+                       "publish and sign it again")});
   }
   return Ok();
 }
@@ -213,7 +213,7 @@ Result<std::optional<manifest::MadeFrom>> CheckHeldOut(const Arguments& argument
 // Adds what only the models know to a record.
 void Describe(const Arguments& arguments, const Models& models,
               std::span<const TokenSession> tokens, manifest::QualityRecord& record) {
-  record.tool_version = manifest::ToolVersion();
+  record.tool_version = ToolVersion();
   record.executor = models.own.executor->name();
   record.precision = runtime::PrecisionOf(*models.own.weights);
   record.context = arguments.eval.context;
@@ -272,7 +272,7 @@ Status TestGates(const std::vector<runtime::Gate>& gates, EvalReport& report) {
   return Ok();
 }
 
-Status WriteReport(ReportFormat format, const EvalReport& report) {
+Status Write(ReportFormat format, const EvalReport& report) {
   switch (format) {
     case ReportFormat::kJson:
       return WriteJsonResult(EvalJson(report));
@@ -283,7 +283,7 @@ Status WriteReport(ReportFormat format, const EvalReport& report) {
     case ReportFormat::kText:
       break;
   }
-  return WriteResult(EvalText(report));
+  return WriteReport(EvalText(report));
 }
 
 // Only the groups of a distribution can race.
@@ -313,13 +313,14 @@ Result<int> Run(Arguments& arguments) {
   report.source = arguments.runtime.source;
   report.distribution = models.own.weights->plan.has_value();
   report.against = arguments.against;
+  report.calibrated = FindCalibrationKeys(models.own.weights->metadata);
   report.context = arguments.eval.context;
   report.score_half = arguments.eval.score_half;
   report.executor = models.own.executor->name();
   report.precision = runtime::PrecisionOf(*models.own.weights);
   report.versions = {models.own.weights->model_version, models.own.weights->shard_version,
                      models.own.weights->replica_version};
-  SHARD_CHECK(WriteReport(arguments.report.kind(), report));
+  SHARD_CHECK(Write(arguments.report.kind(), report));
   if (begun) SHARD_CHECK(FinishRecording(report.source, *begun, *report.quality));
   if (report.failed.empty()) return kExitDone;
   return Error{Code::kMismatch, Cat(report.source, ": gates: ", moepack::Join(report.failed, "; ")),
@@ -382,7 +383,7 @@ constinit const Command kEval = {
     "Measures what the split costs in quality, on the same tokens for every node",
     "Scores held-out texts with the whole model and with each expert group: captured gate mass, "
     "log-probability and perplexity, KL divergence, loops in greedy continuations, and a race "
-    "between the groups. Use texts that the plan was not made from. docs/evaluation.md says how "
+    "between the groups. Use texts that the plan was not made from. docs/runtime-shim.md says how "
     "each figure is made.",
     {"moepack eval out --text fixtures/tiny-moe/NOTE.md",
      "moepack eval out --against fixtures/tiny-moe --text fixtures/tiny-moe/NOTE.md --gate "

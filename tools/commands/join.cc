@@ -34,12 +34,24 @@ struct Arguments {
 };
 
 // Says which parts nobody made, and how to make them.
-std::string AbsentText(const Arguments& arguments, const manifest::JoinReport& report) {
-  if (report.absent.empty()) return "all parts are there\n";
-  return Cat("not complete; absent: ", moepack::Join(report.absent, ", "),
-             "\nto make what is absent, repeat the shard-experts run of another part with --only ",
+std::string AbsentText(const std::vector<std::string>& absent) {
+  return absent.empty() ? "all parts are there"
+                        : Cat("not complete; absent: ", moepack::Join(absent, ", "));
+}
+
+std::string HowToComplete(const Arguments& arguments, const manifest::JoinReport& report) {
+  if (report.absent.empty()) return "";
+  return Cat("to make what is absent, repeat the shard-experts run of another part with --only ",
              moepack::Join(report.absent, ","), ": with -o ", Shown(arguments.out),
              " it adds to this distribution, with another directory it makes one to join\n");
+}
+
+std::string ReportLine(const Arguments& arguments, const manifest::JoinReport& report,
+                       double seconds) {
+  const bool dry_run = arguments.join.dry_run;
+  return Cat(dry_run ? "would write " : "wrote ", ExactBytes(report.total_bytes()), " to ",
+             Shown(arguments.out), dry_run ? "" : Cat(" in ", FormatElapsed(seconds)), "; ",
+             AbsentText(report.absent));
 }
 
 std::string ReportText(const Arguments& arguments, const manifest::JoinReport& report,
@@ -48,11 +60,8 @@ std::string ReportText(const Arguments& arguments, const manifest::JoinReport& r
   for (const manifest::JoinReport::File& file : report.files) {
     table.Row({file.name, FormatCount(file.bytes), file.link, file.from});
   }
-  const bool dry_run = arguments.join.dry_run;
-  std::string text = Cat(table.Render(), "\n", dry_run ? "would write " : "wrote ",
-                         ExactBytes(report.total_bytes()), " to ", Shown(arguments.out));
-  if (!dry_run) text += Cat(" in ", FormatElapsed(seconds));
-  return Cat(text, "; ", AbsentText(arguments, report),
+  return Cat(table.Render(), "\n", ReportLine(arguments, report, seconds), "\n",
+             HowToComplete(arguments, report),
              "distribution.json sha256:", ManifestDigest(report.manifest), "\n");
 }
 
@@ -83,21 +92,25 @@ Result<Timed<manifest::JoinReport>> JoinWithProgress(const Arguments& arguments)
   return Timed<manifest::JoinReport>{std::move(report), progress.seconds()};
 }
 
-std::string TasksText(const Arguments& arguments, const manifest::TaskJoinReport& report,
+std::string TasksLine(const Arguments& arguments, const manifest::TaskJoinReport& report,
                       double seconds) {
   const bool dry_run = arguments.join.dry_run;
+  const std::string text =
+      Cat(dry_run ? "would write " : "wrote ", ExactBytes(report.total_bytes()), " of ",
+          Plural(report.tasks, "task"), " to ", Shown(arguments.out));
+  if (dry_run) return text;
+  return Cat(text, " in ", FormatElapsed(seconds),
+             report.manifest ? Cat("; ", AbsentText(report.absent)) : "");
+}
+
+std::string TasksText(const Arguments& arguments, const manifest::TaskJoinReport& report,
+                      double seconds) {
   Table table({"file", ">bytes"});
   for (const manifest::JoinReport::File& file : report.files)
     table.Row({file.name, FormatCount(file.bytes)});
-  std::string text = Cat(table.Render(), "\n", dry_run ? "would write " : "wrote ",
-                         ExactBytes(report.total_bytes()), " of ", Plural(report.tasks, "task"),
-                         " to ", Shown(arguments.out));
-  if (!dry_run) text += Cat(" in ", FormatElapsed(seconds));
-  if (!report.manifest || dry_run) return text + "\n";
-  return Cat(text, "; ",
-             report.absent.empty() ? "all parts are there"
-                                   : Cat("absent: ", moepack::Join(report.absent, ", ")),
-             "\ndistribution.json sha256:", ManifestDigest(*report.manifest), "\n");
+  const std::string text = Cat(table.Render(), "\n", TasksLine(arguments, report, seconds), "\n");
+  if (!report.manifest || arguments.join.dry_run) return text;
+  return Cat(text, "distribution.json sha256:", ManifestDigest(*report.manifest), "\n");
 }
 
 Json TasksJson(const Arguments& arguments, const manifest::TaskJoinReport& report) {
@@ -129,8 +142,10 @@ Result<int> RunTasks(const Arguments& arguments, const std::vector<std::string>&
   SHARD_TRY(const manifest::TaskJoinReport report,
             manifest::JoinTasks(tasks, arguments.out, options));
   PrintWarnings(report.warnings);
+  const double seconds = progress.seconds();
   SHARD_CHECK(arguments.json ? WriteJsonResult(TasksJson(arguments, report))
-                             : WriteResult(TasksText(arguments, report, progress.seconds())));
+                             : WriteReport(TasksText(arguments, report, seconds),
+                                           TasksLine(arguments, report, seconds)));
   return kExitDone;
 }
 
@@ -147,7 +162,8 @@ Result<int> Run(const Arguments& arguments) {
   SHARD_TRY(const Timed<manifest::JoinReport> outcome, JoinWithProgress(arguments));
   PrintWarnings(outcome.report.warnings);
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, outcome.report))
-                             : WriteResult(ReportText(arguments, outcome.report, outcome.seconds)));
+                             : WriteReport(ReportText(arguments, outcome.report, outcome.seconds),
+                                           ReportLine(arguments, outcome.report, outcome.seconds)));
   return kExitDone;
 }
 

@@ -67,7 +67,7 @@ Status JoinRefitParts(const SharesToJoin& shares, const manifest::RefitParts& pa
   PrintWarnings(report.warnings);
   if (report.distribution) PrintWarnings(report.distribution->warnings);
   return shares.json ? WriteJsonResult(RefitJson(shares, report))
-                     : WriteResult(RefitText(shares, report, progress.seconds()));
+                     : WriteReport(RefitText(shares, report, progress.seconds()));
 }
 
 }  // namespace

@@ -147,13 +147,18 @@ std::string PassedText(const MoeModel& model) {
   return text + "\n";
 }
 
-std::string CheckText(const MoeModel& model, const std::vector<CheckFinding>& findings) {
-  if (findings.empty()) return PassedText(model);
+std::string CheckTotal(const MoeModel& model, const std::vector<CheckFinding>& findings) {
+  const bool unchecked = model.checkpoint().names_only();
+  return Cat(Plural(findings.size(), "finding"),
+             unchecked ? " (names only: shapes unchecked)" : "");
+}
+
+Status WriteCheck(const MoeModel& model, const std::vector<CheckFinding>& findings) {
+  if (findings.empty()) return WriteReport(PassedText(model));
   std::string text;
   for (const CheckFinding& finding : findings) text += Shown(moepack::FindingText(finding)) + "\n";
-  text += "\n" + Plural(findings.size(), "finding");
-  if (model.checkpoint().names_only()) text += " (names only: shapes unchecked)";
-  return text + "\n";
+  const std::string total = CheckTotal(model, findings);
+  return WriteReport(Cat(text, "\n", total, "\n"), total);
 }
 
 Json CheckJson(const MoeModel& model, const std::vector<CheckFinding>& findings) {
@@ -238,14 +243,15 @@ Status WriteTable(const MoeModel& model, const Selection& selection) {
     bytes += model.entry(*tensor).bytes;
     columns.Measure(rows.CellsOf(*tensor));
   }
+  std::string total = Plural(selection.size(), "tensor");
+  if (!model.checkpoint().names_only()) total += ", " + ExactBytes(bytes);
+  if (IsQuiet()) return WriteReport(total);
   ResultStream out(ResultStream::Kind::kText);
   out.Append(columns.HeadingLine());
   for (const ModelTensor* tensor : selection) {
     out.Append(columns.Line(rows.CellsOf(*tensor)));
   }
-  out.Append("\n" + Plural(selection.size(), "tensor"));
-  if (!model.checkpoint().names_only()) out.Append(", " + ExactBytes(bytes));
-  out.Append("\n");
+  out.Append(Cat("\n", total, "\n"));
   return out.Finish();
 }
 
@@ -333,8 +339,7 @@ Result<int> RunCheck(const MoeModel& model, bool json) {
       findings.push_back({FindingKind::kConversion, status.error().message, "", ""});
     }
   }
-  SHARD_CHECK(json ? WriteJsonResult(CheckJson(model, findings))
-                   : WriteResult(CheckText(model, findings)));
+  SHARD_CHECK(json ? WriteJsonResult(CheckJson(model, findings)) : WriteCheck(model, findings));
   return findings.empty() ? kExitDone : ExitCode(Code::kCorrupt);
 }
 
@@ -345,7 +350,7 @@ Result<int> PrintSummary(const Arguments& arguments, const MoeModel& model,
   SHARD_TRY(const NodeSizes nodes, SizeNodes(model, options));
   const Summary summary{model, nodes, promised};
   SHARD_CHECK(arguments.json ? WriteJsonResult(SummaryJson(summary))
-                             : WriteResult(SummaryText(summary)));
+                             : WriteReport(SummaryText(summary), SummaryLine(summary)));
   return kExitDone;
 }
 
@@ -427,9 +432,11 @@ std::function<Result<int>()> Bind(CLI::App& app) {
        "With --summary: sizes of nodes for these numbers of groups, such as 2,3,8. Default: 2, 4, "
        "8 and 16.")
       ->transform(AsCount(1, kMaxGroups));
-  size("--recipe,--quantize", arguments->nodes.recipes, "LIST",
-       "With --summary: sizes of nodes for these recipes, such as Q4_K_M,balanced. Default: a few "
-       "usual ones.");
+  CLI::Option* recipes =
+      size("--recipe,--quantize", arguments->nodes.recipes, "LIST",
+           "With --summary: sizes of nodes for these recipes, such as Q4_K_M,balanced. Default: a "
+           "few usual ones.");
+  Offer(recipes, RecipeNames());
   AddConvertOptions(app, arguments->nodes.convert);
   for (const char* name : {"--pre", "--mtp"}) {
     CLI::Option* option = app.get_option(name)->needs(summary);

@@ -32,6 +32,7 @@
 #include "tools/options/output_file.h"
 #include "tools/options/runtime_options.h"
 #include "tools/options/session_texts.h"
+#include "tools/options/standard_input.h"
 #include "tools/options/task_option.h"
 #include "tools/reports/runs/profile_report.h"
 
@@ -166,7 +167,8 @@ Result<int> RunDryRun(const Arguments& arguments) {
             ReadSessions(arguments.texts, VocabularyOf(*weights), TokenizeAs(weights)));
   SHARD_CHECK(arguments.json
                   ? WriteJsonResult(ProfilePlanJson(sessions, arguments.profile.generate))
-                  : WriteResult(ProfilePlanText(sessions, arguments.profile.generate)));
+                  : WriteReport(ProfilePlanText(sessions, arguments.profile.generate),
+                                ProfilePlanLine(sessions)));
   return kExitDone;
 }
 
@@ -178,7 +180,7 @@ Status WriteMoments(const Arguments& arguments, const runtime::SecondMoments& mo
   Imatrix imatrix;
   SHARD_TRY(imatrix.entries, moments.Entries());
   for (const auto* paths : {&arguments.texts.texts, &arguments.texts.tokens}) {
-    for (const std::string& path : *paths) imatrix.datasets.push_back(FileName(path));
+    for (const std::string& path : *paths) imatrix.datasets.push_back(FileName(FileOrInput(path)));
   }
   for (const TokenSession& session : sessions)
     imatrix.chunks += static_cast<uint32_t>(
@@ -205,7 +207,7 @@ Result<int> Finish(const Arguments& arguments, const Statistics& statistics) {
     return kExitDone;
   }
   SHARD_CHECK(arguments.json ? WriteJsonResult(ProfileJson(report))
-                             : WriteResult(ProfileText(report)));
+                             : WriteReport(ProfileText(report), ProfileLine(report)));
   return kExitDone;
 }
 
@@ -276,7 +278,7 @@ Status ReportTask(const Arguments& arguments, const ProfileTask& task, const Ses
       was_there ? Cat("nothing to do: ", Shown(where), " is there already")
                 : Cat("wrote the statistics of ", FormatCount(share.last - share.first), " of ",
                       Plural(of_sessions, "session"), " to ", Shown(where));
-  return WriteResult(Cat(done, "\nwhen all tasks are done:\n  ", JoinCommandText(task.out), "\n"));
+  return WriteReport(Cat(done, "\nwhen all tasks are done:\n  ", JoinCommandText(task.out), "\n"));
 }
 
 Result<int> RunTaskOf(const Arguments& arguments, const TaskNumber& number,
@@ -342,10 +344,11 @@ std::function<Result<int>()> Bind(CLI::App& app) {
          "Write the statistics here: NAME.json, or compressed with zstd as NAME.json.zst. With "
          "\"-\" JSON goes to standard output and the report to standard error.")
       ->type_name("FILE");
-  app.add_option("--trace", arguments->trace,
-                 "Write every choice here, token by token, as a route_trace v1 CSV "
-                 "(docs/replay.md): 30 bytes for each expert, layer and token, or 9 if the name "
-                 "ends in .zst.")
+  app.add_option(
+         "--trace", arguments->trace,
+         "Write every choice here, token by token, as a route_trace v1 CSV "
+         "(docs/statistics.md): 30 bytes for each expert, layer and token, or 9 if the name "
+         "ends in .zst.")
       ->type_name("FILE");
   app.add_option(
          "--imatrix", arguments->imatrix,

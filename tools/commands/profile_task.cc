@@ -235,7 +235,7 @@ Status JoinProfileTasks(const std::vector<std::string>& directories, const Share
                             {"tasks", tasks.size()},
                             {"sessions", merged->sessions.size()},
                             {"bytes", bytes}});
-  return WriteResult(Cat(shares.join.dry_run ? "would write " : "wrote ", ExactBytes(bytes), " of ",
+  return WriteReport(Cat(shares.join.dry_run ? "would write " : "wrote ", ExactBytes(bytes), " of ",
                          Plural(tasks.size(), "task"), ", ",
                          Plural(merged->sessions.size(), "session"), ", to ", Shown(shares.out),
                          "\n"));

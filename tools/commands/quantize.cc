@@ -61,6 +61,7 @@ struct Outcome {
   // Of a calibration: what it would need, with --dry-run, or what it made.
   std::optional<CalibrateNeeds> needs = std::nullopt;
   std::shared_ptr<const CalibratedTensors> calibrated = nullptr;
+  std::vector<SourceFile> sources = {};  // that are read
 };
 
 void CountShares(const GgufModel& model, Outcome& outcome) {
@@ -94,21 +95,25 @@ uint64_t TotalBytes(const std::vector<OutputFile>& files) {
   return total;
 }
 
-std::string ReportText(const Outcome& outcome) {
+std::string ReportLine(const Outcome& outcome) {
   const Arguments& arguments = outcome.arguments;
-  std::string text = outcome.tensors.empty() ? "" : TypeTable(outcome.tensors) + "\n";
-  text += ShareTable("part", outcome.parts) + "\n" + ShareTable("type", outcome.types);
-  const uint64_t total = TotalBytes(outcome.files);
-  text += Cat("\n", arguments.dry_run ? "would write " : "wrote ", ExactBytes(total), " to ",
-              outcome.files.size() == 1 ? Shown(arguments.out)
-                                        : Cat(outcome.files.size(), " files, the first is ",
-                                              Shown(InOutput(arguments, outcome.files[0]))));
+  std::string text = Cat(
+      arguments.dry_run ? "would write " : "wrote ", ExactBytes(TotalBytes(outcome.files)), " to ",
+      outcome.files.size() == 1 ? Shown(arguments.out)
+                                : Cat(outcome.files.size(), " files, the first is ",
+                                      Shown(InOutput(arguments, outcome.files[0]))));
   if (!arguments.dry_run) {
     text += Cat(" in ", FormatElapsed(outcome.seconds), " (",
                 FormatRate(outcome.pack.read_bytes, outcome.seconds), " read)");
   }
   if (outcome.calibrated) text += Cat("; ", CalibratedSummary(outcome.calibrated->record()));
-  text += Cat("; ", FixedPoint(outcome.all.bits()), " bits per weight\n");
+  return Cat(text, "; ", FixedPoint(outcome.all.bits()), " bits per weight");
+}
+
+std::string ReportText(const Outcome& outcome) {
+  std::string text = outcome.tensors.empty() ? "" : TypeTable(outcome.tensors) + "\n";
+  text += Cat(ShareTable("part", outcome.parts), "\n", ShareTable("type", outcome.types), "\n",
+              ReportLine(outcome), "\n");
   if (outcome.needs) text += CalibrateNeedsText(*outcome.needs);
   return text + FetchText(outcome.fetch);
 }
@@ -174,24 +179,14 @@ Status CheckOutput(const Arguments& arguments, const MoeModel& model, bool task,
   return CheckMayPublish(directory, files, arguments.force || arguments.dry_run || task);
 }
 
-// The files that are read.
-std::vector<SourceFile> SourcesOf(const MoeModel& model, const Outcome& outcome) {
-  std::vector<SourceFile> sources = model.checkpoint().files();
-  if (outcome.calibrated) {
-    const std::vector<SourceFile>& more = outcome.calibrated->files();
-    sources.insert(sources.end(), more.begin(), more.end());
-  }
-  return sources;
-}
-
-Status Write(const MoeModel& model, const SideFiles& noted, Outcome& outcome) {
+Status Write(const SideFiles& noted, Outcome& outcome) {
   const Arguments& arguments = outcome.arguments;
-  const std::vector<SourceFile> sources = SourcesOf(model, outcome);
   Progress progress("quantizing");
   PackOptions pack = arguments.pack;
   pack.progress = progress.Shows();
-  SHARD_TRY(outcome.pack, PackFiles(sources, outcome.files, {arguments.out, arguments.force}, pack,
-                                    [&] { return noted.CheckUnchanged(); }));
+  SHARD_TRY(outcome.pack,
+            PackFiles(outcome.sources, outcome.files, {arguments.out, arguments.force}, pack,
+                      [&] { return noted.CheckUnchanged(); }));
   outcome.seconds = progress.seconds();
   return Ok();
 }
@@ -252,11 +247,10 @@ Status Calibrate(const moepack::Source& source, const MoeModel& model,
     return Ok();
   }
   if (calibrate.runs()) SHARD_CHECK(RunCalibration(run));
-  SHARD_TRY(outcome.calibrated, OpenCalibrated(run, model.checkpoint().files().size()));
-  SetCalibrationKeys(outcome.calibrated->record(), typed.model.metadata);
-  WholeGgufOptions again = whole;
-  again.calibrated = outcome.calibrated.get();
-  SHARD_TRY(outcome.files, WholeGguf(typed.model, again));
+  SHARD_TRY(CalibratedFiles calibrated, WholeCalibrated(run, whole, typed.model));
+  outcome.calibrated = std::move(calibrated.tensors);
+  outcome.files = std::move(calibrated.files);
+  outcome.sources = std::move(calibrated.sources);
   return Ok();
 }
 
@@ -294,7 +288,8 @@ Result<int> QuantizeModel(const Arguments& arguments) {
                      " is GGUF already, and nothing is converted"),
                  "leave it out: a GGUF keeps its general.name"};
   }
-  SHARD_TRY(const QuantizeOptions options, ReadQuantizeOptions(arguments.quantize));
+  SHARD_TRY(QuantizeOptions options, ReadQuantizeOptions(arguments.quantize));
+  options.recipe.measured_later = arguments.calibrate.wanted();
   SHARD_TRY(TypedGguf typed, PrepareGguf(model, options));
   const std::string name = fs::path(arguments.out).filename().string();
   const std::string stem = name.substr(0, name.size() - kExtension.size());
@@ -311,20 +306,21 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   PrintNotes(GgufNotes(typed));
   PrintWarnings(typed.model.faults);
   if (arguments.tensors) outcome.tensors = ListTypes(typed);
+  outcome.sources = model.checkpoint().files();
   CountShares(typed.model, outcome);
   if (arguments.calibrate.wanted())
     SHARD_CHECK(Calibrate(source, model, whole, task, typed, outcome));
   if (arguments.dry_run) {
-    const std::vector<SourceFile> sources = SourcesOf(model, outcome);
-    SHARD_TRY(outcome.fetch, MeasureFetch(sources, EstimateFetch(sources, files, arguments.pack)));
+    SHARD_TRY(outcome.fetch,
+              MeasureFetch(outcome.sources, EstimateFetch(outcome.sources, files, arguments.pack)));
   } else {
-    SHARD_CHECK(Write(model, noted, outcome));
+    SHARD_CHECK(Write(noted, outcome));
     PrintNotes(GridNotes(outcome.pack));
     PrintWarnings(NotFiniteWarnings(outcome.pack));
   }
   NoteTraffic(*source.tree, SizeOfFiles(model.checkpoint()));
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(outcome))
-                             : WriteResult(ReportText(outcome)));
+                             : WriteReport(ReportText(outcome), ReportLine(outcome)));
   return kExitDone;
 }
 

@@ -49,7 +49,8 @@ Result<int> RunDry(const QuantizeRun& run, const manifest::WritePlan& files) {
   if (!run.out.empty()) SHARD_CHECK(manifest::CheckReplaceable(run.out, true));
   PrintNotes(files.notes);
   const DryRun dry{run.out, files.plan, files};
-  SHARD_CHECK(run.json ? WriteJsonResult(DryRunJson(dry)) : WriteResult(DryRunText(dry)));
+  SHARD_CHECK(run.json ? WriteJsonResult(DryRunJson(dry))
+                       : WriteReport(DryRunText(dry), DryRunLine(dry)));
   return kExitDone;
 }
 
@@ -94,7 +95,8 @@ Result<int> QuantizeDistribution(const QuantizeRun& run) {
   PrintWarnings(NotFiniteWarnings(report.pack));
   PrintWarnings(report.warnings);
   const WriteOutcome outcome{run.out, report, progress.seconds()};
-  SHARD_CHECK(run.json ? WriteJsonResult(WrittenJson(outcome)) : WriteResult(WrittenText(outcome)));
+  SHARD_CHECK(run.json ? WriteJsonResult(WrittenJson(outcome))
+                       : WriteReport(WrittenText(outcome), WrittenLine(outcome)));
   return kExitDone;
 }
 

@@ -245,8 +245,9 @@ Result<int> ReportStore(const Arguments& arguments, const RefitShare& share, con
   if (share.task) document["task"] = share.task->index;
   if (share.task) document["tasks"] = share.task->count;
   SHARD_CHECK(arguments.json ? WriteJsonResult(document)
-                             : WriteResult(Cat(RefitText(done.record), what.empty() ? "" : "\n",
-                                               what, WhenDone(share, places))));
+                             : WriteReport(Cat(RefitText(done.record), what.empty() ? "" : "\n",
+                                               what, WhenDone(share, places)),
+                                           RefittedLine(done.record)));
   return kExitDone;
 }
 
@@ -261,8 +262,9 @@ Result<int> WriteAll(const Arguments& arguments, const RefitShare& share, const 
   Json document = WrittenJson(outcome);
   document["refit"] = RefitToJson(done.record);
   SHARD_CHECK(arguments.json ? WriteJsonResult(document)
-                             : WriteResult(Cat(RefitText(done.record), "\n", WrittenText(outcome),
-                                               WhenDone(share, places))));
+                             : WriteReport(Cat(RefitText(done.record), "\n", WrittenText(outcome),
+                                               WhenDone(share, places)),
+                                           WrittenLine(outcome)));
   return kExitDone;
 }
 
@@ -284,7 +286,7 @@ Result<int> Run(const Arguments& arguments) {
   if (arguments.dry_run) {
     SHARD_TRY(const RefitNeeds needs, EstimateNeeds(run));
     SHARD_CHECK(arguments.json ? WriteJsonResult(RefitNeedsJson(needs))
-                               : WriteResult(RefitNeedsText(needs)));
+                               : WriteReport(RefitNeedsText(needs), RefitNeedsLine(needs)));
     return kExitDone;
   }
   SHARD_TRY(const RefitDone done, RunRefit(run));

@@ -218,8 +218,9 @@ void AddRedo(CLI::App& app, RedoArguments& arguments) {
       app.add_option("--redo", arguments.layer,
                      "Also compute this layer of the refit again, from the source and the texts of "
                      "the refit (--text), and compare its bits with those of the refit store. Of a "
-                     "distribution that is calibrated and not refitted: encode this layer again, "
-                     "and compare its bytes with those of the store of the calibration.")
+                     "distribution that is calibrated and not refitted, or with --calibrated-store "
+                     "alone: encode this layer again, and compare its bytes with those of the "
+                     "store of the calibration.")
           ->type_name("LAYER")
           ->transform(AsCount(0, kMostLayers - 1))
           ->needs(app.get_option("--against"));

@@ -66,8 +66,9 @@ std::optional<RefitPart> PartOf(const RefitRun& run, const runtime::Calibration&
 
 Status CheckHeldOutOf(const RefitRun& run, const std::vector<TokenSession>& calibration) {
   const RefitArguments& arguments = run.arguments;
-  return CheckHeldOut({arguments.held_out, arguments.force_overlap, arguments.overlap_hint},
-                      run.loaded, calibration);
+  return CheckHeldOut(
+      {arguments.held_out, arguments.force_overlap, "hold other texts out, or add --force-overlap"},
+      run.loaded, calibration);
 }
 
 bool IsQuantized(const runtime::Weights& weights) {

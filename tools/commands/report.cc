@@ -31,7 +31,7 @@ Result<int> Run(const Arguments& arguments) {
   const std::string page = ReportPage(inputs);
   SHARD_CHECK(WriteTextFile(arguments.out, page, arguments.force));
   SHARD_CHECK(
-      WriteResult(Cat("wrote ", moepack::Shown(arguments.out), " (", FormatCount(page.size()),
+      WriteReport(Cat("wrote ", moepack::Shown(arguments.out), " (", FormatCount(page.size()),
                       " bytes): ", moepack::Shown(PageTitle(inputs)), ", from ",
                       Plural(inputs.files.size(), "document"), "\n")));
   return kExitDone;
@@ -40,11 +40,10 @@ Result<int> Run(const Arguments& arguments) {
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   StartSection(app, "Input");
-  app.add_option(
-         "INPUT", arguments->inputs,
-         "Documents of moepack, known by their content: a distribution (its directory or "
-         "distribution.json), plan.json, statistics, what eval --json printed, refit.json, the "
-         "results of experiment.")
+  app.add_option("INPUT", arguments->inputs,
+                 "Documents of moepack, known by their content: a distribution (its directory or "
+                 "distribution.json), plan.json, statistics, what eval --json printed, refit.json, "
+                 "calibration.json, the results of experiment.")
       ->required()
       ->type_name("DIST|JSON");
   StartSection(app, "Output");
@@ -59,13 +58,13 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 
 constinit const Command kReport = {
     "report",
-    "Makes one page of HTML of a distribution and what was measured of it",
+    "Makes one HTML page about a distribution and what was measured of it",
     "Draws what the documents say: bytes per node, what the routers use, what sessions find on "
-    "their node, what the split costs beside quantization, what refit improved, where sessions are "
+    "their node, what the split costs beside quantization, what calibration and "
+    "refit improved, where sessions are "
     "sent, and what to run next. The page is self-contained: it loads nothing and runs no script, "
-    "so "
-    "that it can be mailed, archived and opened from a file. Every picture has its numbers in a "
-    "table. Equal inputs give equal bytes. docs/report.md shows one.",
+    "so that it can be mailed, archived and opened from a file. Every picture has its numbers in a "
+    "table. Equal inputs give equal bytes. docs/experiment.md lists the sections.",
     {"moepack report out -o report.html",
      "moepack report fixtures/statistics/profile.json -o routing.html"},
     report_command::Bind};

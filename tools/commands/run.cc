@@ -21,6 +21,7 @@
 #include "tools/options/node_load.h"
 #include "tools/options/options.h"
 #include "tools/options/runtime_options.h"
+#include "tools/options/standard_input.h"
 #include "tools/options/token_ids.h"
 #include "tools/reports/runs/run_report.h"
 
@@ -52,6 +53,14 @@ std::string DevicesText() {
     }
   }
   return text;
+}
+
+std::string DevicesLine() {
+  std::vector<std::string> counts;
+  for (const runtime::ExecutorKind& kind : runtime::AllExecutorKinds()) {
+    if (kind.missing == nullptr) counts.push_back(Cat(kind.name, " ", DevicesOf(kind).size()));
+  }
+  return Cat("devices: ", moepack::Join(counts, ", "));
 }
 
 Json DevicesJson() {
@@ -119,7 +128,8 @@ Result<std::vector<uint32_t>> PromptTokens(const Arguments& arguments, const Nod
     if (error.hint.empty()) error.hint = "--tokens takes ids and needs no tokenizer";
     return error;
   }
-  return (*tokenizer)->Encode(arguments.prompt, runtime::Tokenizer::Options());
+  SHARD_TRY(const std::string prompt, ReadPrompt(arguments.prompt));
+  return (*tokenizer)->Encode(prompt, runtime::Tokenizer::Options());
 }
 
 // Null if the model has none: then there are only ids.
@@ -231,7 +241,7 @@ Result<int> Compare(const Arguments& arguments, const Node& node,
   const ComparedRuns runs{arguments.executor, arguments.compare, prompt.size(), both.findings(),
                           arguments.tolerance};
   SHARD_CHECK(arguments.json ? WriteJsonResult(ComparedJson(runs))
-                             : WriteResult(ComparedText(runs, TokenizerOf(node))));
+                             : WriteReport(ComparedText(runs, TokenizerOf(node))));
   return runs.passed() ? kExitDone : kExitMismatch;
 }
 
@@ -245,7 +255,8 @@ Status CheckCompare(const Arguments& arguments) {
 
 Result<int> Run(const Arguments& arguments) {
   if (arguments.list_devices) {
-    SHARD_CHECK(arguments.json ? WriteJsonResult(DevicesJson()) : WriteResult(DevicesText()));
+    SHARD_CHECK(arguments.json ? WriteJsonResult(DevicesJson())
+                               : WriteReport(DevicesText(), DevicesLine()));
     return kExitDone;
   }
   SHARD_CHECK(CheckArguments(arguments));
@@ -294,15 +305,17 @@ void AddListDevices(CLI::App& app, bool& list_devices) {
       app.add_flag("--list-devices", list_devices,
                    "Only print the devices of every executor. Can be combined with --json only.");
   for (CLI::Option* other : others) {
-    if (other != app.get_help_ptr()) list->excludes(other);
+    if (other != app.get_help_ptr() && other != app.get_help_all_ptr()) list->excludes(other);
   }
 }
 
 void AddCompare(CLI::App& app, Arguments& arguments) {
   StartSection(app, "Checks");
-  app.add_option("--compare", arguments.compare,
-                 "Also run this executor on the same tokens, and report where the two diverge.")
-      ->type_name("EXECUTOR");
+  CLI::Option* compare =
+      app.add_option("--compare", arguments.compare,
+                     "Also run this executor on the same tokens, and report where the two diverge.")
+          ->type_name("EXECUTOR");
+  Offer(compare, OfferedWords(*app.get_option("--executor")));
   app.add_option("--tolerance", arguments.tolerance,
                  "With --compare: exit with status 6 when logits differ by more than this share of "
                  "the largest logit.")
@@ -319,10 +332,12 @@ std::function<Result<int>()> Bind(CLI::App& app) {
            arguments->group);
   StartSection(app, "Text");
   CLI::Option* prompt =
-      app.add_option("--prompt", arguments->prompt, "The text to continue.")->type_name("TEXT");
+      app.add_option("--prompt", arguments->prompt, "The text to continue; - is standard input.")
+          ->type_name("TEXT");
   CLI::Option* tokens = app.add_option("--tokens", arguments->tokens,
                                        "The prompt as token ids, such as 12,7,9, or the name of a "
-                                       "file of ids. Nothing is added before them.")
+                                       "file of ids; - is standard input. Nothing is added before "
+                                       "them.")
                             ->type_name("IDS|FILE")
                             ->excludes(prompt);
   StartSection(app, "Generation");

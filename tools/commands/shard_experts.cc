@@ -22,7 +22,8 @@ Result<int> Run(const WriteArguments& arguments) {
   SHARD_TRY(const TimedWrite written, WriteWithProgress(job));
   NoteTraffic(*job.source.tree, job.source_bytes);
   const WriteOutcome outcome{job.out, written.report, written.seconds};
-  SHARD_CHECK(job.json ? WriteJsonResult(WrittenJson(outcome)) : WriteResult(WrittenText(outcome)));
+  SHARD_CHECK(job.json ? WriteJsonResult(WrittenJson(outcome))
+                       : WriteReport(WrittenText(outcome), WrittenLine(outcome)));
   return kExitDone;
 }
 

@@ -67,7 +67,7 @@ Result<int> RunTask(manifest::Draft draft, const TaskRun& run) {
   PrintWarnings(NotFiniteWarnings(report.pack));
   PrintWarnings(report.warnings);
   SHARD_CHECK(run.json ? WriteJsonResult(TaskJson(run, report, seconds))
-                       : WriteResult(TaskText(run, report, seconds)));
+                       : WriteReport(TaskText(run, report, seconds)));
   return kExitDone;
 }
 

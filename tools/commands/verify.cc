@@ -39,7 +39,7 @@ struct Arguments {
   RemoteArguments remote;
   SignatureArguments signatures;
   RedoArguments redo;
-  bool no_digests = false;
+  bool no_digests = false, verbose = false;
   ReportArguments report;
 };
 
@@ -55,7 +55,7 @@ std::string DigestProblem(std::string& text) {
   return "";
 }
 
-Status WriteReport(const Arguments& arguments, const manifest::VerifyReport& report) {
+Status Write(const Arguments& arguments, const manifest::VerifyReport& report) {
   const std::string& directory = arguments.directory;
   switch (arguments.report.kind()) {
     case ReportFormat::kJson:
@@ -67,7 +67,8 @@ Status WriteReport(const Arguments& arguments, const manifest::VerifyReport& rep
     case ReportFormat::kText:
       break;
   }
-  return WriteResult(VerifyText(directory, report));
+  const VerifyShown shown = arguments.verbose ? VerifyShown::kAllRules : VerifyShown::kWhatWasFound;
+  return WriteReport(VerifyText(directory, report, shown), VerifyLine(directory, report));
 }
 
 // A distribution on another machine is read from there.
@@ -133,10 +134,19 @@ void AddPartial(CLI::App& app, manifest::VerifyOptions& options) {
       ->excludes(sample);
 }
 
+void AddReport(CLI::App& app, Arguments& arguments) {
+  AddReportFormat(app, arguments.report);
+  CLI::Option* verbose =
+      app.add_flag("-v,--verbose", arguments.verbose,
+                   "Show every rule, also those that hold. Default: those that failed or warned.");
+  for (const char* name : {"--format", "--json"}) verbose->excludes(app.get_option(name));
+}
+
 // Options that control how files are read have no effect on signatures.
 bool IsForSignatures(const CLI::Option& option) {
   const auto is = [&](const char* name) { return option.check_lname(name); };
-  return option.get_positional() || is("help") || is("jobs") || is("json") || is("plain-http");
+  return option.get_positional() || is("help") || option.check_sname("h") || is("jobs") ||
+         is("json") || is("plain-http");
 }
 
 Result<int> Run(Arguments& arguments) {
@@ -179,7 +189,7 @@ Result<int> Run(Arguments& arguments) {
   if (calibrated) RedoCalibration(*calibrated, report);
   if (arguments.verify.distribution)
     NoteTraffic(*arguments.verify.distribution->tree, report.bytes);
-  SHARD_CHECK(WriteReport(arguments, report));
+  SHARD_CHECK(Write(arguments, report));
   CountWarnings(WarningTexts(report).size());
   SHARD_CHECK(CheckPassed(arguments.directory, report));
   return kExitDone;
@@ -237,7 +247,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
     app.get_option(name)->needs(against);
   AddRedo(app, arguments->redo);
   AddJobs(app, arguments->verify.jobs);
-  AddReportFormat(app, arguments->report);
+  AddReport(app, *arguments);
   const std::vector<CLI::Option*> others = app.get_options();
   AddSignatureOptions(app, arguments->signatures);
   for (CLI::Option* option : others) {
@@ -272,9 +282,9 @@ Status CheckPassed(const std::string& directory, const manifest::VerifyReport& r
   const bool pulled = fs::exists(fs::path(directory) / manifest::kPullLockFile, error);
   const char* command = manifest::IsNodeDirectory(directory) ? "assemble" : "build";
   return Error{Code::kMismatch, Cat(directory, ": verification ", VerifyTotals(report)),
-               pulled ? std::string("run the same pull again: it replaces files that are damaged "
+               pulled ? std::string("run the same pull again: it replaces files that are corrupt "
                                     "and adds those that are missing")
-                      : Cat("copy the files that are named again, or run ", command, " again")};
+                      : Cat("copy these files again, or run ", command, " again")};
 }
 
 constinit const Command kVerify = {

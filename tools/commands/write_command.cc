@@ -32,6 +32,7 @@ void AddLayoutOptions(CLI::App& app, WriteArguments& arguments) {
                      "the same distribution.")
           ->type_name("PART")
           ->allow_extra_args(false);
+  Offer(only, {"trunk", "group:", "overlay", "assets", "remainder"});
   app.add_flag(
          "--keep-remainder", write.slice.keep_remainder,
          "Also write the experts that are on no node, into remainder/. Where --only chooses parts, "
@@ -146,6 +147,7 @@ Result<std::optional<QuantizeOptions>> ChooseTypes(const MoeModel& model, const 
   }
   if (gguf) {
     SHARD_TRY(QuantizeOptions options, ReadQuantizeOptions(quantize));
+    options.recipe.measured_later = arguments.calibrate.wanted();
     return std::optional(std::move(options));
   }
   if (quantize.options.alignment != kGgufDefaultAlignment) {
@@ -303,21 +305,21 @@ void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
       ->transform(OneOf({"safetensors", "gguf"}));
   AddQuantizeOptions(app, arguments.quantize);
   StartSection(app, "Conversion and quantization");
-  app.add_option(
-         "--overlay-type", arguments.quantize.options.recipe.overlay_type,
-         "Type of the overlay's experts. Nodes for a stock runtime cannot be assembled from "
-         "an overlay of another type than the groups.")
-      ->type_name("TYPE");
-  StartSection(app, "Output");
+  CLI::Option* overlay_type =
+      app.add_option("--overlay-type", arguments.quantize.options.recipe.overlay_type,
+                     "Type of the overlay's experts. Nodes for a stock runtime cannot be assembled "
+                     "from an overlay of another type than the groups.")
+          ->type_name("TYPE");
+  Offer(overlay_type, EncodedTypes());
+  StartSection(app, "Refit");
   app.add_option("--refit-store", arguments.refit_store,
                  "Write these refitted experts and router rows (from `moepack refit`) instead of "
                  "the source's, for the same source and plan.")
       ->type_name("DIR");
-  AddCalibratedStore(app, arguments.calibrate);
-  StartSection(app, "Conversion and quantization");
   app.add_flag("--no-refit-imatrix", arguments.no_refit_imatrix,
                "Quantize refitted experts without the importance matrix that the refit made. By "
                "default that matrix is used unless --imatrix names another.");
+  AddCalibratedStore(app, arguments.calibrate);
   StartSection(app, "Output");
   AddLayoutOptions(app, arguments);
   AddRecordOptions(app, arguments.write);
@@ -373,7 +375,8 @@ Result<int> RunDryRun(const WriteJob& job) {
   SHARD_TRY(const FetchReport fetch, MeasureFetch(sources, estimate));
   const DryRun run{job.out, files.plan, files, fetch};
   NoteTraffic(*job.source.tree, job.source_bytes);
-  SHARD_CHECK(job.json ? WriteJsonResult(DryRunJson(run)) : WriteResult(DryRunText(run)));
+  SHARD_CHECK(job.json ? WriteJsonResult(DryRunJson(run))
+                       : WriteReport(DryRunText(run), DryRunLine(run)));
   return kExitDone;
 }
 

@@ -40,8 +40,40 @@ function introduce(usage) {
   print description >page
 }
 
+# A row of a table of options or arguments, to be printed under `title`.
+function add_option(title, row,    cut) {
+  sub(/^\| /, "", row)
+  sub(/ \|$/, "", row)
+  cut = index(row, " | ")
+  if (!(title in rows)) titles[++title_count] = title
+  rows[title] = rows[title] ".TP\n" roff(substr(row, 1, cut - 1)) "\n" \
+    roff(substr(row, cut + 3)) "\n"
+}
+
+# The tables of a command. The section General, which every command has, is the last.
+function print_options(    i, optional) {
+  for (i = 1; i <= title_count; ++i) {
+    if (titles[i] == "General") continue
+    if (titles[i] == "Arguments") {
+      heading("ARGUMENTS")
+    } else {
+      if (!optional++) heading("OPTIONS")
+      print ".SS " roff(titles[i]) >page
+    }
+    printf "%s", rows[titles[i]] >page
+  }
+  if ("General" in rows) {
+    if (!optional) heading("OPTIONS")
+    printf ".SS General\n%s", rows["General"] >page
+  }
+  delete rows
+  delete titles
+  title_count = 0
+}
+
 function finish() {
   if (page == "") return
+  print_options()
   heading("EXIT STATUS")
   print "0 done, 1 internal error, 2 usage, 3 corrupt input, 4 unsupported, 5 I/O or not found, " \
     "6 verification or quality check failed, 7 registry or device unavailable, " \
@@ -54,7 +86,6 @@ function finish() {
   }
   close(page)
   page = examples = description = paragraph = ""
-  optional = 0
 }
 
 /^<!-- Below this line/ { reference = 1; next }
@@ -76,31 +107,35 @@ wanted && NF {
   wanted = 0
   next
 }
-page == "" { next }
-/^```/ { code = !code; next }
-code { examples = examples roff($0) "\n"; next }
-/^Usage: / { introduce(roff(substr($0, 8))); next }
 /^\| .* \| meaning \|$/ {
   title = $0
   sub(/^\| /, "", title)
   sub(/ \| meaning \|$/, "", title)
-  if (title == "Arguments") {
-    heading("ARGUMENTS")
-  } else {
-    if (!optional++) heading("OPTIONS")
-    print ".SS " roff(title) >page
-  }
   next
 }
 /^\|---/ { next }
 /^\| / {
-  row = $0
-  sub(/^\| /, "", row)
-  sub(/ \|$/, "", row)
-  cut = index(row, " | ")
-  print ".TP" >page
-  print roff(substr(row, 1, cut - 1)) >page
-  print roff(substr(row, cut + 3)) >page
+  # Rows above the first command are shared, under their first long names.
+  if (page != "") {
+    add_option(title, $0)
+  } else if (match($0, /--[a-z-]+/)) {
+    section_of[substr($0, RSTART, RLENGTH)] = title
+    shared[substr($0, RSTART, RLENGTH)] = $0
+  }
+  next
+}
+page == "" { next }
+/^```/ { code = !code; next }
+code { examples = examples roff($0) "\n"; next }
+/^Usage: / { introduce(roff(substr($0, 8))); next }
+/^\[Shared\]/ { sharing = 1 }
+sharing && NF == 0 { sharing = 0 }
+sharing {
+  for (i = 1; i <= NF; ++i)
+    if (match($i, /--[a-z-]+/)) {
+      word = substr($i, RSTART, RLENGTH)
+      add_option(section_of[word], shared[word])
+    }
   next
 }
 /^$/ { if (description != "") paragraph = "\n.PP"; next }

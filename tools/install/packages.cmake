@@ -1,4 +1,4 @@
-# Two Debian packages (docs/packages.md): `cpack --config build/release/CPackConfig.cmake`, or `make
+# Two Debian packages (docs/contributing.md): `cpack --config build/release/CPackConfig.cmake`, or `make
 # packages`, puts them in build/release/packages.
 set(MOEPACK_MAINTAINER "The moepack project <moepack@localhost>" CACHE STRING
   "name and address in the field Maintainer of the packages")

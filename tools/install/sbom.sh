@@ -4,15 +4,44 @@
 # package recommends because it opens their libraries when it needs them; with the versions of dpkg.
 # A package that is not installed stands there without a version. The same packages give the same
 # bytes; the date is SOURCE_DATE_EPOCH, or that of the last commit, or 1970.
-# usage: sbom.sh VERSION [PROGRAM]
+# usage: sbom.sh VERSION [PROGRAM [CROSS_ROOT]]   (CROSS_ROOT: what cross_root.sh made, for a program of
+# another architecture)
 set -eu
 version=$1
 program=${2-}
+other=${3-}
 root=$(cd "$(dirname "$0")/../.." && pwd)
 export LC_ALL=C
 epoch=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || echo 0)}
 created=$(date -u -d "@$epoch" +%Y-%m-%dT%H:%M:%SZ)
 distribution=$(sed -n 's/^ID=//p' /etc/os-release 2>/dev/null | tr -d '"')
+
+# usage: query ARGUMENTS...   (dpkg-query for the architecture of the program)
+query() {
+  dpkg-query ${other:+"--admindir=$other/var/lib/dpkg"} "$@"
+}
+
+# Paths of the libraries that the program is linked with, and of those that these are linked with.
+libraries() {
+  if [ -z "$other" ]; then
+    ldd "$program" | awk '$3 ~ /^\// { print $3 }'
+    return
+  fi
+  files=$program seen=
+  while [ -n "$files" ]; do
+    # shellcheck disable=SC2086  # one word per file
+    names=$(readelf -d $files | sed -n 's/.*(NEEDED).*\[\(.*\)\]$/\1/p' | sort -u)
+    files=
+    for name in $names; do
+      case " $seen " in *" $name "*) continue ;; esac
+      seen="$seen $name"
+      for file in "$other"/usr/lib/*/"$name"; do
+        echo "${file#"$other"}"
+        files="$files $file"
+      done
+    done
+  done
+}
 
 # "RELATION NAME" of each package, sorted.
 named() {
@@ -20,25 +49,25 @@ named() {
     { sub(/#.*/, "") }
     /^\[/ { gsub(/[][ \t]/, ""); section = $0; next }
     NF { sub(/\?$/, "", $1)
-      relation = section ~ /^(test|soak)$/ ? "TEST" : section == "check" ? "DEV" : "BUILD"
+      relation = section ~ /^(test|soak)$/ ? "TEST" : section ~ /^(check|arm64)$/ ? "DEV" : "BUILD"
       print relation "_DEPENDENCY_OF", $1 }' "$root/.ci/packages.txt"
   sed -n 's/^set(CPACK_DEBIAN_MOEPACK_PACKAGE_RECOMMENDS "\(.*\)")/\1/p' \
     "$root/tools/install/packages.cmake" | tr -d , | tr ' ' '\n' |
     sed 's/^/RUNTIME_DEPENDENCY_OF /'
   [ -n "$program" ] && command -v dpkg-query >/dev/null || return 0
-  ldd "$program" | awk '$3 ~ /^\// { print $3 }' | while read -r library; do
+  libraries | while read -r library; do
     # dpkg knows a file by the path that its package has, with or without /usr.
-    { dpkg-query -S "$library" || dpkg-query -S "/usr$library" ||
-      dpkg-query -S "${library#/usr}"; } 2>/dev/null |
+    { query -S "$library" || query -S "/usr$library" || query -S "${library#/usr}"; } 2>/dev/null |
       sed 's/[:,].*//; s/^/RUNTIME_DEPENDENCY_OF /; q'
   done
 }
 
 # "RELATION NAME VERSION ARCHITECTURE", the last two empty where dpkg has no such package.
 known() {
+  format='${db:Status-Status} ${Version} ${Architecture}\n'
   named | sort -u | while read -r relation name; do
-    facts=$(dpkg-query -W -f '${db:Status-Status} ${Version} ${Architecture}\n' "$name" \
-      2>/dev/null | sed -n 's/^installed //p' | head -n 1)
+    facts=$({ query -W -f "$format" "$name" || dpkg-query -W -f "$format" "$name"; } 2>/dev/null |
+      sed -n 's/^installed //p' | head -n 1)
     echo "$relation $name $facts"
   done
 }

@@ -18,7 +18,7 @@ constexpr uint64_t kLeastMemoryOfCalibration = 16'000'000;
 constexpr uint64_t kMostTokens = 1ull << 40;
 
 // Counts changes of the method that change bytes.
-constexpr const char* kMethod = "feedback-1";
+constexpr const char* kMethod = "feedback-2";
 
 // The parameters of a record that are counts.
 struct CountParameter {
@@ -50,7 +50,7 @@ TextParameters OfThisMachine() {
 }
 
 void AddCalibrationTexts(CLI::App& app, const std::string& prefix, TextArguments& texts) {
-  StartSection(app, "Text");
+  StartSection(app, "Calibration");
   app.add_option("--calibrate", texts.texts,
                  "Encode with error feedback on these texts, so that the file of the same size is "
                  "closer to the model (docs/calibration.md). Each file is one session in UTF-8; in "
@@ -84,9 +84,9 @@ void AddChoiceOfText(CLI::App& app, const std::string& prefix, runtime::Calibrat
                  "8.")
       ->type_name("N")
       ->transform(AsCount(2, 1u << 20));
-  app.add_option(Cat("--", prefix, "least-tokens"), options.least_tokens,
-                 "Encode a matrix that fewer tokens are multiplied with without feedback. Default: "
-                 "32.")
+  app.add_option(
+         Cat("--", prefix, "least-tokens"), options.least_tokens,
+         "Encode a matrix without feedback if fewer tokens than this reach it. Default: 32.")
       ->type_name("N")
       ->transform(AsCount(1, kMostTokens));
   app.add_option(Cat("--", prefix, "shrink"), options.shrink,
@@ -97,7 +97,6 @@ void AddChoiceOfText(CLI::App& app, const std::string& prefix, runtime::Calibrat
 }
 
 void AddHeldOut(CLI::App& app, const std::string& prefix, CalibrateArguments& arguments) {
-  StartSection(app, "Checks");
   app.add_option(Cat("--", prefix, "held-out-text"), arguments.held_out,
                  "Texts that are to measure the result later, in the form of --calibrate: refused "
                  "if they are also calibration text.")
@@ -107,7 +106,6 @@ void AddHeldOut(CLI::App& app, const std::string& prefix, CalibrateArguments& ar
 }
 
 void AddResources(CLI::App& app, const std::string& prefix, runtime::CalibrateOptions& options) {
-  StartSection(app, "Resources");
   if (!prefix.empty()) {
     app.add_option(Cat("--", prefix, "memory"), options.memory,
                    "Upper bound for activations and matrices of a calibration, about, without the "
@@ -190,7 +188,7 @@ Result<runtime::CalibrateOptions> CalibrateOptionsOf(const std::string& where,
 }
 
 void AddCalibratedStore(CLI::App& app, CalibrateArguments& arguments) {
-  StartSection(app, "Output");
+  StartSection(app, "Calibration");
   app.add_option(
          "--calibrated-store", arguments.store,
          "Tensors that were encoded with error feedback. --calibrate writes them there layer by "

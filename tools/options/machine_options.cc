@@ -68,7 +68,7 @@ void AddCacheOptions(CLI::App& app, MachineArguments& arguments) {
       ->check(CLI::Validator(CacheTypeProblem, ""));
   app.add_option("--reserve", arguments.reserve,
                  "Keep this much of every machine free for the runtime's buffers and other uses. "
-                 "Default: an estimate of the buffers (docs/machines.md).")
+                 "Default: an estimate of the buffers (docs/planning.md).")
       ->type_name("SIZE")
       ->transform(AsBytes(0));
 }
@@ -78,14 +78,16 @@ void AddSweepOptions(CLI::App& app, MachineArguments& arguments) {
       "--sweep", arguments.sweep,
       "Write no plan: compare the numbers of --groups (default: 1,2,3,4,6,8) and recipes, best "
       "first. --node says what one node has.");
-  app.add_option(
-         "--recipes", arguments.recipes,
-         "With --sweep: the recipes, or \"source\" for the source's own types. Default: these "
-         "and some usual ones.")
-      ->type_name("RECIPE,...")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->needs(sweep);
+  CLI::Option* recipes =
+      app.add_option(
+             "--recipes", arguments.recipes,
+             "With --sweep: the recipes, or \"source\" for the source's own types. Default: "
+             "these and some usual ones.")
+          ->type_name("RECIPE,...")
+          ->delimiter(',')
+          ->allow_extra_args(false)
+          ->needs(sweep);
+  Offer(recipes, RecipeNames());
   app.add_flag("--damage", arguments.damage,
                "With --sweep: read some rows of every matrix and measure how much noise each "
                "recipe adds to the result.")

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/fit/cache_shape.h"
+#include "libshard/sizing/cache_shape.h"
 #include "tools/base/command.h"
 #include "tools/options/quantize_options.h"
 

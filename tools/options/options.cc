@@ -23,6 +23,9 @@ namespace {
 
 constexpr uint64_t kMaxJobs = 1024;
 constexpr uint64_t kLeastMemory = 1u << 20;
+// The name of a validator that carries what shells offer, and what is between the words.
+constexpr const char* kOffers = "offers: ";
+constexpr const char* kBetweenOffers = "|";
 
 std::string PartitionProblem(const std::string& text) {
   const auto choice = ParsePartition(text);
@@ -42,10 +45,12 @@ std::string GroupCountsProblem(const std::string& text) {
 
 // Options for what --groups leaves open.
 void AddDivision(CLI::App& app, PlanOptions& options) {
-  app.add_option("--partition", options.partition,
-                 Cat("How each layer's experts are divided: ", PartitionHelp(), "."))
-      ->type_name("KIND")
-      ->check(PartitionProblem);
+  CLI::Option* partition =
+      app.add_option("--partition", options.partition,
+                     Cat("How each layer's experts are divided: ", PartitionHelp(), "."))
+          ->type_name("KIND")
+          ->check(PartitionProblem);
+  Offer(partition, PartitionsWithoutFile());
   app.add_option("--overlay-file", options.overlay_file,
                  "Replicate the experts that this JSON file names, per layer, on every node.")
       ->type_name("FILE");
@@ -104,11 +109,32 @@ CLI::Validator AsBytes(uint64_t least) {
 }
 
 CLI::Validator OneOf(std::vector<std::string> words) {
+  const std::string offers = kOffers + moepack::Join(words, kBetweenOffers);
   const auto check = [words = std::move(words)](std::string& text) -> std::string {
     if (std::find(words.begin(), words.end(), text) != words.end()) return "";
     return WithHint(NotOneOf("", words, text));
   };
-  return CLI::Validator(check, "");
+  return CLI::Validator(check, "").name(offers);
+}
+
+void Offer(CLI::Option* option, const std::vector<std::string>& words) {
+  const auto accept = [](std::string&) { return std::string(); };
+  option->check(CLI::Validator(accept, "").name(kOffers + moepack::Join(words, kBetweenOffers)));
+}
+
+std::vector<std::string> OfferedWords(const CLI::Option& option) {
+  // The parser lends its validators only to be changed, and tells their number only by what it
+  // throws behind the last one.
+  auto& lent = const_cast<CLI::Option&>(option);
+  try {
+    for (int i = 0;; ++i) {
+      const std::string& name = lent.get_validator(i)->get_name();
+      if (name.starts_with(kOffers))
+        return moepack::Split(name.substr(std::string_view(kOffers).size()), kBetweenOffers[0]);
+    }
+  } catch (const CLI::OptionNotFound&) {
+    return {};
+  }
 }
 
 CLI::Validator AsUtf8() {
@@ -188,7 +214,7 @@ void AddChunkMap(CLI::App& app, uint64_t& cell_bytes) {
   app.add_flag_callback(
       "--chunk-map", [&cell_bytes] { cell_bytes = kMapCellBytes; },
       "Record the SHA-256 of every 64 MiB of large bundles in distribution.json, so that only the "
-      "damaged pieces of a download are fetched again. Hashes every byte twice.");
+      "corrupt pieces of a download are fetched again. Hashes every byte twice.");
 }
 
 void AddJson(CLI::App& app, bool& json) {

@@ -22,6 +22,11 @@ CLI::Validator AsCount(uint64_t least, uint64_t most);  // decimal digits only
 CLI::Validator AsReal(double least, double most);       // "0.01", "1e-3"
 CLI::Validator AsBytes(uint64_t least);                 // "64M", "2GiB"
 CLI::Validator OneOf(std::vector<std::string> words);
+// Makes shells offer these words as values of an option that accepts others, too; OneOf does it by
+// itself.
+void Offer(CLI::Option* option, const std::vector<std::string>& words);
+// What shells offer as values of an option; empty for none.
+std::vector<std::string> OfferedWords(const CLI::Option& option);
 CLI::Validator AsUtf8();  // what goes into JSON and into the metadata of files
 
 struct SourceArguments {

@@ -17,14 +17,8 @@ namespace {
 
 constexpr uint64_t kMaxRuleFile = 1u << 20;
 
-std::string RecipeNames() {
-  std::vector<std::string> names;
-  for (const moepack::Recipe& recipe : AllRecipes()) names.emplace_back(recipe.name);
-  return moepack::Join(names, ", ");
-}
-
 void AddType(CLI::App& app, const char* flag, std::string& type, const char* what) {
-  app.add_option(flag, type, what)->type_name("TYPE");
+  Offer(app.add_option(flag, type, what)->type_name("TYPE"), EncodedTypes());
 }
 
 // llama.cpp's type names consist of these characters; it refuses an unknown name when it loads the
@@ -50,6 +44,21 @@ std::string AlignmentProblem(std::string& text) {
 }
 
 }  // namespace
+
+std::vector<std::string> RecipeNames() {
+  std::vector<std::string> names;
+  for (const moepack::Recipe& recipe : AllRecipes()) names.emplace_back(recipe.name);
+  return names;
+}
+
+// The types that something can be encoded in.
+std::vector<std::string> EncodedTypes() {
+  std::vector<std::string> names;
+  for (const quant::Format& format : quant::AllFormats()) {
+    if (format.encode != nullptr) names.emplace_back(format.name);
+  }
+  return names;
+}
 
 bool ChoosesTypes(const QuantizeArguments& arguments) {
   const RecipeOptions& recipe = arguments.options.recipe;
@@ -94,7 +103,7 @@ void AddAlignment(CLI::App& app, uint64_t& alignment) {
   app.add_option("--alignment", alignment,
                  "GGUF: start every tensor at a multiple of this power of two, such as 4096 for "
                  "readers that need pages (zero-copy, O_DIRECT). Default: 32, the format's own. "
-                 "Files with another one are damaged, without a warning, by llama.cpp's "
+                 "Files with another one are corrupted, without a warning, by llama.cpp's "
                  "llama-quantize and llama-gguf-split --merge: both copy general.alignment but lay "
                  "the data out at 32.")
       ->type_name("N")
@@ -105,14 +114,18 @@ void AddQuantizeOptions(CLI::App& app, QuantizeArguments& arguments) {
   StartSection(app, "Conversion and quantization");
   RecipeOptions& recipe = arguments.options.recipe;
   CLI::Option* name =
-      app.add_option("--recipe,--quantize", recipe.recipe,
-                     Cat("Choose types as llama-quantize does, or by a profile. One of: ",
-                         RecipeNames(), ". Names are read without regard to case."))
+      app.add_option(
+             "--recipe,--quantize", recipe.recipe,
+             Cat("Choose types as llama-quantize does, or by a profile. One of: ",
+                 moepack::Join(RecipeNames(), ", "), ". Names are read without regard to case."))
           ->type_name("RECIPE");
-  app.add_option("--pure", recipe.pure,
-                 "One type for every matrix and packed tensor, instead of a recipe.")
-      ->type_name("TYPE")
-      ->excludes(name);
+  Offer(name, RecipeNames());
+  CLI::Option* pure =
+      app.add_option("--pure", recipe.pure,
+                     "One type for every matrix and packed tensor, instead of a recipe.")
+          ->type_name("TYPE")
+          ->excludes(name);
+  Offer(pure, EncodedTypes());
   AddImatrix(app, arguments.options.imatrix_file);
   AddType(app, "--trunk-type", recipe.trunk_type, "Type of the trunk's matrices.");
   AddType(app, "--experts-type", recipe.experts_type, "Type of the routed experts.");

@@ -13,6 +13,10 @@
 
 namespace moepack::cli {
 
+// The names of all recipes, and of the types that something can be encoded in.
+std::vector<std::string> RecipeNames();
+std::vector<std::string> EncodedTypes();
+
 struct QuantizeArguments {
   QuantizeOptions options;
   std::vector<std::string> rule_files;  // --tensor-type-file

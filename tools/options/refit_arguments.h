@@ -19,8 +19,6 @@ struct RefitArguments {
   runtime::RefitOptions options;
   std::vector<std::string> held_out;  // texts meant to measure the result
   bool force_overlap = false;
-  // What to do about calibration text that is held out too.
-  std::string overlap_hint = "hold other texts out, or add --force-overlap";
   bool merge_overlay = false;
 };
 void AddNamedFiles(const RefitArguments& arguments, std::vector<std::string>& files);

@@ -14,6 +14,7 @@
 #include "runtime-shim/session/model_tokenizer.h"
 #include "tools/base/sections.h"
 #include "tools/options/options.h"
+#include "tools/options/standard_input.h"
 #include "tools/options/token_ids.h"
 
 namespace moepack::cli {
@@ -29,18 +30,20 @@ class SessionReader {
   SessionReader(const TextArguments& arguments, uint32_t vocabulary, const Tokenize& tokenize)
       : bucket_(arguments.bucket), vocabulary_(vocabulary), tokenize_(tokenize) {
     for (const auto* paths : {&arguments.texts, &arguments.tokens}) {
-      for (const std::string& path : *paths) ++files_[FileName(path)];
+      for (const std::string& path : *paths) ++files_[FileName(FileOrInput(path))];
     }
   }
 
-  Status ReadText(const std::string& path) {
-    SHARD_TRY(const std::string text, ReadFile(path));
+  Status ReadText(const std::string& named) {
+    SHARD_TRY(const std::string text, ReadFile(named));
+    const std::string path = FileOrInput(named);
     if (Lower(path).ends_with(".jsonl")) return ReadLines(path, text);
     SHARD_TRY(std::vector<uint32_t> tokens, Encode(path, text));
     return Add(path, {NameOf(path), bucket_, std::move(tokens)});
   }
 
-  Status ReadTokens(const std::string& path) {
+  Status ReadTokens(const std::string& named) {
+    const std::string path = FileOrInput(named);
     if (IsTokenIds(path)) {
       SHARD_TRY(std::vector<uint32_t> tokens, ParseTokenIds("--tokens", path));
       for (const uint32_t id : tokens) {
@@ -52,7 +55,7 @@ class SessionReader {
       }
       return Add("--tokens", {Cat("tokens ", ++lists_), bucket_, std::move(tokens)});
     }
-    SHARD_TRY(const std::string text, ReadFile(path));
+    SHARD_TRY(const std::string text, ReadFile(named));
     const size_t first = text.find_first_not_of(kWhiteSpace);
     if (first != std::string::npos && text[first] == '[') return ReadLines(path, text);
     SHARD_TRY(std::vector<uint32_t> tokens, Numbers(path, text));
@@ -62,7 +65,7 @@ class SessionReader {
   // Records the file of the sessions that were read since the last call.
   void Mark(const std::string& path) {
     for (; marked_ < sessions_.size(); ++marked_) {
-      if (!IsTokenIds(path)) sessions_[marked_].file = FileName(path);
+      if (!IsTokenIds(path)) sessions_[marked_].file = FileName(FileOrInput(path));
     }
   }
   std::vector<TokenSession> Take() { return std::move(sessions_); }
@@ -75,7 +78,7 @@ class SessionReader {
   }
 
   static Result<std::string> ReadFile(const std::string& path) {
-    SHARD_TRY(std::string text, ReadTextFile(path, kMaxTextFileBytes));
+    SHARD_TRY(std::string text, ReadFileOrInput(path, kMaxTextFileBytes));
     if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
     return text;
   }
@@ -200,13 +203,13 @@ void AddTexts(CLI::App& app, TextArguments& arguments) {
   app.add_option("--text", arguments.texts,
                  "Texts in UTF-8. Each file is one session; in a .jsonl file each line is one: "
                  "{\"text\": ...} or {\"tokens\": [...]}, optionally with \"session\" and "
-                 "\"bucket\". Several files may follow, and the option may be repeated.")
+                 "\"bucket\". Several files may follow, and the option may be repeated; - is "
+                 "standard input.")
       ->type_name("FILE");
   app.add_option("--tokens", arguments.tokens,
                  "Token ids, such as 12,7,9, or the name of a file of ids. The ids of a file are "
                  "one session if they are separated by white space; JSON arrays are one session "
-                 "per line. Several "
-                 "may follow, as with --text.")
+                 "per line. Several may follow, as with --text; - is standard input.")
       ->type_name("IDS|FILE");
   app.add_option("--bucket", arguments.bucket,
                  "The kind of text (code, chat, math, ...), for sessions that do not state it.")
@@ -232,18 +235,20 @@ std::function<bool(uint32_t id)> EndsGeneration(const runtime::Weights& weights)
 }
 
 void AddNamedFiles(const TextArguments& arguments, std::vector<std::string>& files) {
-  files.insert(files.end(), arguments.texts.begin(), arguments.texts.end());
+  for (const std::string& text : arguments.texts) {
+    if (text != kStandardInput) files.push_back(text);
+  }
   for (const std::string& tokens : arguments.tokens) {
-    if (!IsTokenIds(tokens)) files.push_back(tokens);
+    if (!IsTokenIds(tokens) && tokens != kStandardInput) files.push_back(tokens);
   }
 }
 
 Status CheckTextFiles(const TextArguments& arguments) {
   if (arguments.texts.empty() && arguments.tokens.empty()) return NoTexts();
   for (const std::string& path : arguments.texts)
-    SHARD_CHECK(ReadTextFile(path, kMaxTextFileBytes));
+    SHARD_CHECK(ReadFileOrInput(path, kMaxTextFileBytes));
   for (const std::string& path : arguments.tokens) {
-    if (!IsTokenIds(path)) SHARD_CHECK(ReadTextFile(path, kMaxTextFileBytes));
+    if (!IsTokenIds(path)) SHARD_CHECK(ReadFileOrInput(path, kMaxTextFileBytes));
   }
   return Ok();
 }
@@ -262,7 +267,7 @@ Result<std::vector<TokenSession>> ReadSessions(const TextArguments& arguments, u
   std::vector<TokenSession> sessions = reader.Take();
   if (sessions.empty() && !arguments.texts.empty())
     return Error{Code::kInvalidArgument,
-                 Cat(Shown(arguments.texts.front()), ": expected text, found none")};
+                 Cat(Shown(FileOrInput(arguments.texts.front())), ": expected text, found none")};
   if (sessions.empty()) return NoTexts();
   return sessions;
 }

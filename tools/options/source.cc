@@ -29,7 +29,7 @@ void AddPlainHttp(CLI::App& app, bool& plain_http) {
 }
 
 void AddRemoteOptions(CLI::App& app, RemoteArguments& arguments) {
-  StartSection(app, "Input");
+  StartSection(app, "Remote sources");
   AddPlainHttp(app, arguments.plain_http);
   app.add_option("--endpoint", arguments.endpoint,
                  "The S3 endpoint for s3:// addresses. Default: AWS_ENDPOINT_URL, or Amazon's.")
@@ -47,6 +47,7 @@ void AddRemoteOptions(CLI::App& app, RemoteArguments& arguments) {
       ->type_name("SIZE")
       ->needs(cache)
       ->transform(AsBytes(kLeastCache));
+  StartSection(app, "Input");
 }
 
 Status CheckRemoteUse(const RemoteArguments& arguments, const std::string& local, const char* is) {

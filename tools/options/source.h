@@ -21,7 +21,8 @@ struct RemoteArguments {
 };
 // For every command that reaches servers.
 void AddPlainHttp(CLI::App& app, bool& plain_http);
-// --plain-http, --endpoint, --allow-full-download, --cache, --cache-size.
+// --plain-http, --endpoint, --allow-full-download, --cache, --cache-size, in a section of their
+// own.
 void AddRemoteOptions(CLI::App& app, RemoteArguments& arguments);
 
 // Refuses options that have no effect because `local` is not an address; `is` says what it is.

@@ -136,7 +136,7 @@ Result<std::optional<ChosenTask>> FromEnvironment(const Lookup& lookup) {
 }  // namespace
 
 void AddTask(CLI::App& app, TaskArguments& arguments) {
-  StartSection(app, "Machines");
+  StartSection(app, "Tasks");
   CLI::Option* task =
       app.add_option(kTaskOption, arguments.text,
                      "Do one of N equal shares of the work, the one with number I, from 0 to N-1, "

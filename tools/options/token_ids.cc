@@ -6,6 +6,7 @@
 
 #include "libshard/base/files/file.h"
 #include "libshard/base/text/text.h"
+#include "tools/options/standard_input.h"
 
 namespace moepack::cli {
 
@@ -22,10 +23,11 @@ bool IsTokenIds(std::string_view text) {
 
 Result<std::vector<uint32_t>> ReadTokenIds(const std::string& option, const std::string& text) {
   std::error_code ignored;
-  if (IsTokenIds(text) || !fs::exists(text, ignored)) return ParseTokenIds(option, text);
-  SHARD_TRY(const std::string file, ReadTextFile(text, kMaxIdsFileBytes));
+  const bool is_file = text == kStandardInput || fs::exists(text, ignored);
+  if (IsTokenIds(text) || !is_file) return ParseTokenIds(option, text);
+  SHARD_TRY(const std::string file, ReadFileOrInput(text, kMaxIdsFileBytes));
   auto ids = ParseTokenIds(option, file);
-  if (!ids) return std::move(ids).error().Within(text);
+  if (!ids) return std::move(ids).error().Within(FileOrInput(text));
   return ids;
 }
 

@@ -12,7 +12,7 @@ namespace moepack::cli {
 
 // Whether `text` looks like ids, and so is not the name of a file.
 bool IsTokenIds(std::string_view text);
-// Ids, or those in the file of that name.
+// Ids, or those in the file of that name, or for "-" those on standard input.
 Result<std::vector<uint32_t>> ReadTokenIds(const std::string& option, const std::string& text);
 // "12,7 9": ids separated by commas or white space. kInvalidArgument, naming `option`.
 Result<std::vector<uint32_t>> ParseTokenIds(const std::string& option, std::string_view text);

@@ -6,57 +6,37 @@
 #include "libshard/base/text/text.h"
 #include "tools/page/html.h"
 #include "tools/page/section.h"
-#include "tools/page/svg.h"
 
 namespace moepack::cli {
 namespace {
 
-constexpr double kTrialWidth = 760, kTrialLeft = 230, kTrialRight = 70, kTrialTop = 10,
-                 kTrialRow = 24, kTrialBar = 12, kTrialAxis = 24;
-constexpr int kTrialTicks = 5;
+// The class of a row's bar, and what the legend says of it.
+struct TrialKind {
+  const char *css_class, *name;
+};
+constexpr TrialKind kTrialKinds[] = {{"k1", "as it was"}, {"k2", "calibrated"}, {"k6", "refitted"}};
 
-double LargestKld(const std::vector<ExperimentFigures>& rows) {
-  double most = 1e-6;
-  for (const ExperimentFigures& row : rows) most = std::max(most, row.kld.mean + row.kld.error);
-  return most;
-}
+size_t KindOf(const ExperimentFigures& row) { return row.refitted ? 2 : row.calibrated ? 1 : 0; }
 
 std::string TrialPicture(const std::vector<ExperimentFigures>& rows) {
-  const std::vector<double> ticks = RoundTicks(LargestKld(rows), kTrialTicks);
-  const auto at = [&](double kld) {
-    const double share = std::clamp(kld / ticks.back(), 0.0, 1.0);
-    return kTrialLeft + share * (kTrialWidth - kTrialLeft - kTrialRight);
-  };
-  const size_t drawn = std::min(rows.size(), kMostRows);
-  const double height = kTrialTop + kTrialRow * static_cast<double>(drawn);
-  Svg svg(kTrialWidth, height + kTrialAxis, "Mean KL divergence per token of every row");
-  for (const double tick : ticks) {
-    svg.Line(at(tick), kTrialTop, at(tick), height, "grid");
-    svg.Text(at(tick), height + 16, Brief(tick), "m quiet");
-  }
-  svg.Text(kTrialLeft - 10, height + 16, "nats per token", "e quiet");
-  for (size_t i = 0; i < drawn; ++i) {
-    const ExperimentFigures& row = rows[i];
-    const double middle = kTrialTop + kTrialRow * (static_cast<double>(i) + 0.5);
-    svg.Text(kTrialLeft - 10, middle + 4, row.row, "e");
-    svg.Rect(kTrialLeft, middle - kTrialBar / 2, at(row.kld.mean) - kTrialLeft, kTrialBar,
-             row.refitted ? "k6" : "k1",
-             Cat(row.row, ": ", FixedWithError(row.kld.mean, row.kld.error, 4), " nats per token"));
-    svg.Line(at(row.kld.mean - row.kld.error), middle, at(row.kld.mean + row.kld.error), middle,
-             "whisker");
-    svg.Text(at(row.kld.mean + row.kld.error) + 8, middle + 4, Brief(row.kld.mean), "strong");
-  }
-  return svg.Render();
+  PageBars picture{"Mean KL divergence per token of every row", "nats per token", {}, Brief};
+  for (const ExperimentFigures& row : rows)
+    picture.bars.push_back(
+        {row.row, row.kld.mean, row.kld.error, kTrialKinds[KindOf(row)].css_class,
+         Cat(FixedWithError(row.kld.mean, row.kld.error, 4), " nats per token")});
+  return BarsPicture(picture);
 }
 
 // Names the kinds of rows that are drawn.
 std::string TrialLegend(const std::vector<ExperimentFigures>& rows) {
   const std::span drawn = std::span(rows).first(std::min(rows.size(), kMostRows));
-  const auto refitted = std::count_if(drawn.begin(), drawn.end(),
-                                      [](const ExperimentFigures& row) { return row.refitted; });
   std::vector<LegendEntry> entries;
-  if (refitted < std::ssize(drawn)) entries.push_back({"k1", "as it was"});
-  if (refitted > 0) entries.push_back({"k6", "refitted"});
+  for (size_t kind = 0; kind < std::size(kTrialKinds); ++kind) {
+    const bool there = std::any_of(drawn.begin(), drawn.end(), [&](const ExperimentFigures& row) {
+      return KindOf(row) == kind;
+    });
+    if (there) entries.push_back({kTrialKinds[kind].css_class, kTrialKinds[kind].name});
+  }
   return Legend(entries);
 }
 
@@ -75,19 +55,21 @@ HtmlTable TrialTable(size_t number, const std::vector<ExperimentFigures>& rows) 
   return table;
 }
 
-// The best refit, compared to the same split without it; "" unless it clearly lowers the damage.
-std::string RefitFinding(const PageExperiment& experiment) {
+// The best row of the kind, compared to the same row without it; "" unless it clearly lowers the
+// damage.
+std::string BestFinding(const PageExperiment& experiment, bool ExperimentFigures::*kind,
+                        const char* what) {
   const ExperimentFigures* best = nullptr;
   for (const ExperimentFigures& row : experiment.results.rows) {
     const bool better = best == nullptr || row.kld.mean < best->kld.mean;
-    if (row.refitted && row.change && better) best = &row;
+    if (row.*kind && row.change && better) best = &row;
   }
   // The error of the change is that of paired sessions.
   if (best == nullptr ||
       -best->change->mean <= runtime::IntervalFactor(1, best->sessions) * best->change->error)
     return "";
-  return Cat("A refit lowers the KL divergence of <i>", Escaped(best->from), "</i> from ",
-             Fixed(best->kld.mean - best->change->mean, 3), " to <b>", Fixed(best->kld.mean, 3),
+  return Cat(what, " lowers the KL divergence of <i>", Escaped(best->from), "</i> from ",
+             Brief(best->kld.mean - best->change->mean), " to <b>", Brief(best->kld.mean),
              " nats</b> per token (", Escaped(experiment.name), ").");
 }
 
@@ -107,7 +89,9 @@ std::optional<PageSection> ExperimentSection(const PageInputs& inputs) {
                        experiment.results.complete ? "" : " so far",
                        "; whiskers are standard errors over sessions."),
                    TrialTable(++number, rows)));
-    section.findings.push_back(RefitFinding(experiment));
+    section.findings.push_back(
+        BestFinding(experiment, &ExperimentFigures::calibrated, "A calibration"));
+    section.findings.push_back(BestFinding(experiment, &ExperimentFigures::refitted, "A refit"));
   }
   if (section.body.empty()) return std::nullopt;
   return section;

@@ -22,7 +22,7 @@ constexpr uint64_t kMaxDocumentBytes = 512u << 20;
 constexpr const char* kUnderstood =
     "report reads distributions (directories, or their distribution.json), plan.json, statistics "
     "of profile and other formats that `moepack statistics` reads, what eval --json prints, "
-    "results of experiment, and refit.json";
+    "results of experiment, refit.json and calibration.json";
 
 struct Document {
   std::string path, text;
@@ -37,10 +37,11 @@ Error Twice(const char* what, const std::string& first, const std::string& secon
           "make a report for each"};
 }
 
-// A distribution has the record of its refit store.
-void AddRefit(RefitRecord record, PageInputs& inputs) {
-  const auto found = std::find(inputs.refits.begin(), inputs.refits.end(), record);
-  if (found == inputs.refits.end()) inputs.refits.push_back(std::move(record));
+// A distribution has the records of its stores.
+template <class Record>
+void AddRecord(Record record, std::vector<Record>& records) {
+  const auto found = std::find(records.begin(), records.end(), record);
+  if (found == records.end()) records.push_back(std::move(record));
 }
 
 Status ReadDistribution(const Document& document, PageInputs& inputs) {
@@ -48,10 +49,12 @@ Status ReadDistribution(const Document& document, PageInputs& inputs) {
   SHARD_TRY(inputs.distribution, manifest::ParseManifest(document.path, document.text));
   const fs::path directory = fs::path(document.path).parent_path();
   inputs.distribution_path = directory.empty() ? "." : directory.string();
+  if (inputs.distribution->calibrated)
+    AddRecord(*inputs.distribution->calibrated, inputs.calibrations);
   const auto refit = document.json.find("refit");
   if (refit == document.json.end()) return Ok();
   SHARD_TRY(RefitRecord record, RefitFromJson(Cat(document.path, ": refit"), *refit));
-  AddRefit(std::move(record), inputs);
+  AddRecord(std::move(record), inputs.refits);
   return Ok();
 }
 
@@ -63,7 +66,13 @@ Status ReadEvaluation(const Document& document, PageInputs& inputs) {
 
 Status ReadRefit(const Document& document, PageInputs& inputs) {
   SHARD_TRY(RefitRecord record, RefitFromJson(document.path, document.json));
-  AddRefit(std::move(record), inputs);
+  AddRecord(std::move(record), inputs.refits);
+  return Ok();
+}
+
+Status ReadCalibration(const Document& document, PageInputs& inputs) {
+  SHARD_TRY(CalibratedRecord record, CalibratedFromJson(document.path, document.json));
+  AddRecord(std::move(record), inputs.calibrations);
   return Ok();
 }
 
@@ -91,6 +100,7 @@ constexpr Kind kKinds[] = {
     {kPlanFormat, "plan", NotePlan},
     {kEvaluationFormat, "evaluation", ReadEvaluation, true},
     {kRefitFormat, "refit", ReadRefit, true},
+    {kCalibratedFormat, "calibration", ReadCalibration, true},
     {runtime::kExperimentFormat, "experiment", ReadExperimentResults, true},
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libshard/base/result.h"
+#include "libshard/calibrate/calibrated_record.h"
 #include "libshard/refit/refit_record.h"
 #include "libshard/stats/expert_scores.h"
 #include "manifest/document/manifest.h"
@@ -42,6 +43,7 @@ struct PageInputs {
   std::vector<std::string> score_paths;
   std::vector<PageEvaluation> evaluations;
   std::vector<RefitRecord> refits;
+  std::vector<CalibratedRecord> calibrations;
   std::vector<PageExperiment> experiments;
 
   // What a reader should know about inputs that do not belong together.
@@ -49,8 +51,8 @@ struct PageInputs {
 };
 
 // Reads directories of distributions, their distribution.json, plans, statistics and scores,
-// evaluations, experiments and records of refits, all of them hostile. Anything else is
-// kUnsupported, with its name and the list of what is supported. kInvalidArgument for two
+// evaluations, experiments and records of refits and calibrations, all of them hostile. Anything
+// else is kUnsupported, with its name and the list of what is supported. kInvalidArgument for two
 // distributions or two plans, and for a plan alone, which does not say how many experts the model
 // has; kMismatch for documents of another model.
 Result<PageInputs> ReadPageInputs(const std::vector<std::string>& paths);

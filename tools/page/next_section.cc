@@ -8,7 +8,7 @@
 namespace moepack::cli {
 namespace {
 
-// Above this a reader of the answers may notice (docs/evaluation.md, "Gates").
+// Above this a reader of the answers may notice (docs/runtime-shim.md, "Gates").
 constexpr double kGoodKld = 0.05;
 
 // Files that a reader has, and that no input names with its directory: capitals stand for them, as

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
-#include "manifest/document/describe_model.h"
+#include "libshard/base/tool_version.h"
 #include "tools/base/range_text.h"
 #include "tools/page/html.h"
 #include "tools/page/section.h"
@@ -14,9 +14,10 @@ namespace {
 
 using MakeSection = std::optional<PageSection> (*)(const PageInputs& inputs);
 // What it is and costs comes first, then why.
-constexpr MakeSection kSections[] = {
-    BytesSection,   DamageSection,    ExperimentSection, RefitSection, RoutingSection,
-    CaptureSection, PlacementSection, OverlapSection,    NextSection,  InputsSection};
+constexpr MakeSection kSections[] = {BytesSection,       DamageSection,    ExperimentSection,
+                                     CalibrationSection, RefitSection,     RoutingSection,
+                                     CaptureSection,     PlacementSection, OverlapSection,
+                                     NextSection,        InputsSection};
 
 std::string ModelName(const PageInputs& inputs) {
   if (!inputs.distribution) return "Split of a model";
@@ -76,7 +77,9 @@ std::string Navigation(const std::vector<PageSection>& sections) {
 
 std::string PageTitle(const PageInputs& inputs) {
   const std::string name = ModelName(inputs);
-  if (!inputs.plan) return inputs.distribution ? name : "Routing of a model";
+  if (!inputs.plan && !inputs.distribution)
+    return inputs.scores ? "Routing of a model" : "Measurements of a model";
+  if (!inputs.plan) return name;
   return Cat(name, " on ", Plural(inputs.plan->groups.size(), "node"));
 }
 
@@ -90,7 +93,7 @@ std::string ReportPage(const PageInputs& inputs) {
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
       "<meta name=\"generator\" content=\"moepack ",
-      Escaped(manifest::ToolVersion()),
+      Escaped(ToolVersion()),
       "\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
       "'unsafe-inline'; img-src data:\">\n<link rel=\"icon\" href=\"data:,\">\n<title>",
       title, "</title>\n<style>", PageStyle(), "</style>\n</head>\n<body>\n<header>\n<h1>", title,

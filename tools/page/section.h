@@ -21,6 +21,7 @@ std::optional<PageSection> BytesSection(const PageInputs& inputs);
 std::optional<PageSection> RoutingSection(const PageInputs& inputs);
 std::optional<PageSection> CaptureSection(const PageInputs& inputs);
 std::optional<PageSection> DamageSection(const PageInputs& inputs);
+std::optional<PageSection> CalibrationSection(const PageInputs& inputs);
 std::optional<PageSection> RefitSection(const PageInputs& inputs);
 std::optional<PageSection> ExperimentSection(const PageInputs& inputs);
 std::optional<PageSection> PlacementSection(const PageInputs& inputs);
@@ -48,6 +49,19 @@ struct PageMatrix {
   bool diagonal = false;  // whether its cells are outlined
 };
 std::string MatrixPicture(const PageMatrix& matrix);
+
+// Bars one below the other, from 0, with whiskers where there is an error.
+struct PageBar {
+  std::string name;  // may come from anywhere
+  double value = 0, error = 0;
+  std::string css_class, tip;  // the tip goes on after the name
+};
+struct PageBars {
+  std::string label, unit;  // for readers who cannot see it; of the axis
+  std::vector<PageBar> bars;
+  std::string (*text)(double value);
+};
+std::string BarsPicture(const PageBars& picture);
 
 // Matrices of more groups than this are left out.
 inline constexpr size_t kMostInMatrix = 256;

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 #include "tools/base/output.h"
 #include "tools/base/table.h"
@@ -40,6 +41,14 @@ std::string TagTable(const StoreReport& report) {
   Table tags({"tag", "state", "manifest"});
   for (const StoreReport::Tag& tag : report.tags) tags.Row({tag.tag, TagState(tag), tag.digest});
   return tags.Render();
+}
+
+std::string TagLine(const StoreReport& report) {
+  if (report.tags.empty()) return report.digest();
+  const StoreReport::Tag& first = report.tags.front();
+  const size_t others = report.tags.size() - 1;
+  return Cat(Shown(first.tag), " is ", first.digest,
+             others == 0 ? "" : Cat(", and ", others, " more"));
 }
 
 std::string BytesText(const StoreReport& report, bool dry_run) {

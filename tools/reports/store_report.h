@@ -13,6 +13,8 @@ std::string TagState(const registry::StoreReport::Tag& tag);
 
 std::string BlobTable(const registry::StoreReport& report);
 std::string TagTable(const registry::StoreReport& report);
+// "v1 is sha256:...", of the first tag, and how many others there are.
+std::string TagLine(const registry::StoreReport& report);
 // "7.55 MB (...) new, 68.8 kB (...) of them copied; 0 B already there".
 std::string BytesText(const registry::StoreReport& report, bool dry_run);
 

@@ -15,10 +15,18 @@ using manifest::Finding;
 using manifest::Severity;
 using manifest::VerifyReport;
 
-bool RuleOutcome::failed() const {
-  return std::any_of(findings.begin(), findings.end(),
-                     [](const Finding* finding) { return finding->severity == Severity::kError; });
+namespace {
+
+bool HasFinding(const RuleOutcome& outcome, Severity severity) {
+  return std::any_of(outcome.findings.begin(), outcome.findings.end(),
+                     [&](const Finding* finding) { return finding->severity == severity; });
 }
+
+}  // namespace
+
+bool RuleOutcome::failed() const { return HasFinding(*this, Severity::kError); }
+
+bool RuleOutcome::warned() const { return HasFinding(*this, Severity::kWarning); }
 
 std::vector<RuleOutcome> OutcomesByRule(const VerifyReport& report) {
   std::vector<RuleOutcome> outcomes;
@@ -79,21 +87,26 @@ std::string VerifyTotals(const VerifyReport& report) {
   return text;
 }
 
-std::string VerifyText(const std::string& directory, const VerifyReport& report) {
+std::string VerifyLine(const std::string& directory, const VerifyReport& report) {
+  return Cat(Shown(directory), ": ", VerifyTotals(report));
+}
+
+std::string VerifyText(const std::string& directory, const VerifyReport& report,
+                       VerifyShown shown) {
   Table rules({"", "", ""});
   for (const RuleOutcome& outcome : OutcomesByRule(report)) {
     const size_t count = outcome.findings.size();
-    rules.Row({outcome.failed() ? "FAIL" : "ok", outcome.rule,
-               count == 0 ? "" : Plural(count, "finding")});
+    const char* const state = outcome.failed() ? "FAIL" : outcome.warned() ? "warn" : "ok";
+    if (shown == VerifyShown::kAllRules || outcome.failed() || outcome.warned())
+      rules.Row({state, outcome.rule, count == 0 ? "" : Plural(count, "finding")});
   }
   // The headings are empty, so their line is dropped.
-  std::string text = rules.Render().substr(1);
-  if (!report.findings.empty()) text += "\n";
+  std::string text = rules.empty() ? "" : rules.Render().substr(1) + "\n";
   for (const Finding& finding : report.findings) {
     text +=
         Cat(SeverityName(finding.severity), ": ", finding.rule, ": ", FindingText(finding), "\n");
   }
-  text += Cat("\n", Shown(directory), ": ", VerifyTotals(report), "\n");
+  text += Cat(report.findings.empty() ? "" : "\n", VerifyLine(directory, report), "\n");
   if (report.manifest_sha256.empty()) return text;
   return text + Cat("distribution.json sha256:", report.manifest_sha256, "\n");
 }

@@ -10,8 +10,13 @@
 
 namespace moepack::cli {
 
-// One line per rule, then the findings, then totals.
-std::string VerifyText(const std::string& directory, const manifest::VerifyReport& report);
+enum class VerifyShown : uint8_t { kWhatWasFound, kAllRules };
+// One line for each rule that failed or warned, or for every rule; then the findings and the
+// totals.
+std::string VerifyText(const std::string& directory, const manifest::VerifyReport& report,
+                       VerifyShown shown);
+// "out: passed: 19 rules; ...".
+std::string VerifyLine(const std::string& directory, const manifest::VerifyReport& report);
 moepack::Json VerifyJson(const std::string& directory, const manifest::VerifyReport& report);
 // One test case per rule.
 CiReport VerifyCi(const std::string& directory, const manifest::VerifyReport& report);
@@ -21,6 +26,7 @@ struct RuleOutcome {
   std::string rule;
   std::vector<const manifest::Finding*> findings;
   bool failed() const;  // has a finding of kError
+  bool warned() const;  // has a finding of kWarning
 };
 // In the order in which rules were checked. Borrows the report.
 std::vector<RuleOutcome> OutcomesByRule(const manifest::VerifyReport& report);

@@ -59,19 +59,25 @@ std::string BitsByPart(const std::vector<OutputFile>& files) {
 
 }  // namespace
 
-std::string WrittenText(const WriteOutcome& outcome) {
+std::string WrittenLine(const WriteOutcome& outcome) {
   const manifest::Manifest& manifest = outcome.report.manifest;
   const PackResult& pack = outcome.report.pack;
-  std::string text = WrittenFiles(manifest) + "\n";
-  const PartBytes bytes = BytesOfManifest(manifest);
-  if (manifest.complete) text += NodeTable(manifest.plan, &bytes) + "\n";
-  text += Cat("wrote ", FormatBytes(pack.written_bytes), " in ", FormatElapsed(outcome.seconds),
-              " (", FormatRate(pack.written_bytes, outcome.seconds), ")");
+  std::string text =
+      Cat("wrote ", FormatBytes(pack.written_bytes), " in ", FormatElapsed(outcome.seconds), " (",
+          FormatRate(pack.written_bytes, outcome.seconds), ")");
   if (pack.resumed_bytes > 0)
     text += Cat(", kept ", FormatBytes(pack.resumed_bytes), " of an earlier run");
   text += Cat("; ", Shown(outcome.out), " holds ", ExactBytes(TotalBytes(manifest)));
-  text += manifest.complete ? "\n" : "; not complete, some parts were left out\n";
-  return text + Cat("distribution.json sha256:", ManifestDigest(manifest), "\n");
+  return manifest.complete ? text : text + "; not complete, some parts were left out";
+}
+
+std::string WrittenText(const WriteOutcome& outcome) {
+  const manifest::Manifest& manifest = outcome.report.manifest;
+  std::string text = WrittenFiles(manifest) + "\n";
+  const PartBytes bytes = BytesOfManifest(manifest);
+  if (manifest.complete) text += NodeTable(manifest.plan, &bytes) + "\n";
+  return Cat(text, WrittenLine(outcome), "\ndistribution.json sha256:", ManifestDigest(manifest),
+             "\n");
 }
 
 Json WrittenJson(const WriteOutcome& outcome) {
@@ -112,6 +118,11 @@ Json WrittenJson(const WriteOutcome& outcome) {
           {"seconds", outcome.seconds}};
 }
 
+std::string DryRunLine(const DryRun& run) {
+  return Cat("would write ", ExactBytes(run.files.total_bytes()), " to ", Shown(run.out),
+             ", and distribution.json and README.md");
+}
+
 std::string DryRunText(const DryRun& run) {
   Table table({"file", ">tensors", ">bytes"});
   for (const OutputFile& file : run.files.files) {
@@ -122,10 +133,9 @@ std::string DryRunText(const DryRun& run) {
   }
   const PartBytes bytes = BytesOfFiles(run.files.files, run.plan);
   const std::string types = run.files.types.empty() ? "" : TypeTable(run.files.types) + "\n";
-  return Cat(
-      types, table.Render(), "\n", run.files.recipe.name.empty() ? "" : BitsByPart(run.files.files),
-      NodeTable(run.plan, &bytes), "\nwould write ", ExactBytes(run.files.total_bytes()), " to ",
-      Shown(run.out), ", and distribution.json and README.md\n", FetchText(run.fetch));
+  return Cat(types, table.Render(), "\n",
+             run.files.recipe.name.empty() ? "" : BitsByPart(run.files.files),
+             NodeTable(run.plan, &bytes), "\n", DryRunLine(run), "\n", FetchText(run.fetch));
 }
 
 Json DryRunJson(const DryRun& run) {

@@ -15,6 +15,8 @@ struct WriteOutcome {
   double seconds = 0;  // of packing
 };
 std::string WrittenText(const WriteOutcome& outcome);
+// "wrote 21.5 MB in 0.03 s (...); out holds ...": the line of it that --quiet leaves.
+std::string WrittenLine(const WriteOutcome& outcome);
 moepack::Json WrittenJson(const WriteOutcome& outcome);
 
 struct DryRun {
@@ -24,6 +26,7 @@ struct DryRun {
   FetchReport fetch = {};
 };
 std::string DryRunText(const DryRun& run);
+std::string DryRunLine(const DryRun& run);
 moepack::Json DryRunJson(const DryRun& run);
 
 }  // namespace moepack::cli

@@ -22,7 +22,7 @@ Status CheckPublished(const ByteSource& source, const std::string& sha256) {
   return Error{
       Code::kCorrupt,
       Cat(source.name(), ": SHA-256: expected ", origin->sha256, " as published, found ", sha256),
-      "the file was damaged on its way, or where it is kept: run the command again, or "
+      "the file was corrupted on its way, or where it is kept: run the command again, or "
       "use another mirror"};
 }
 

@@ -331,7 +331,7 @@ Status StagingDirectory::SayWhatIsKept(Status status) {
 
 Error StagingDirectory::OtherRun(std::string_view expected, std::string_view found) const {
   return {Code::kIo, Cat(files_->path().string(), ": expected ", expected, ", found ", found),
-          "another process writes the same output, and the file system keeps no locks"};
+          "another process is writing the same output, and the file system has no locks"};
 }
 
 Status StagingDirectory::Publish(bool replace) {

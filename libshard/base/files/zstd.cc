@@ -96,7 +96,7 @@ Result<std::string_view> SourceText::NextOfFrames() {
 
 Error SourceText::Wrong(size_t code) const {
   const std::string where = Cat(source_.name(), ": zstd frame at byte ", frame_, ": expected ");
-  const char* const damaged = "the file is damaged: make it again";
+  const char* const damaged = "the file is corrupt: make it again";
   switch (ZSTD_getErrorCode(code)) {
     case ZSTD_error_memory_allocation:
       throw std::bad_alloc();
@@ -114,7 +114,7 @@ Error SourceText::Wrong(size_t code) const {
               "compress it again without a dictionary"};
     default:
       return {Code::kCorrupt,
-              Cat(where, "what zstd writes, found damage (", ZSTD_getErrorName(code), ")"),
+              Cat(where, "what zstd writes, found corrupt data (", ZSTD_getErrorName(code), ")"),
               damaged};
   }
 }

@@ -4,7 +4,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/files/space_mark.h"
+#include "libshard/base/files/sentencepiece_space.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text_map.h"
 

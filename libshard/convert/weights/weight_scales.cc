@@ -39,14 +39,14 @@ std::string WeightScales::Place(uint64_t index) const {
 
 Error WeightScales::Unusable(float scale, uint64_t index) const {
   return {Code::kCorrupt, Cat(Place(index), ": expected a finite number, found ", scale),
-          "the file is damaged or was quantized wrongly: download it again"};
+          "the file is corrupt or was quantized wrongly: download it again"};
 }
 
 Error WeightScales::Zero(uint64_t index) const {
   return {Code::kCorrupt,
           Cat(Place(index),
               ": expected another number than zero for codes that are not all zero, found 0"),
-          "the file is damaged or was quantized wrongly: download it again"};
+          "the file is corrupt or was quantized wrongly: download it again"};
 }
 
 Result<uint16_t> WeightScales::Half(float scale, uint64_t index, const quant::Format* to,

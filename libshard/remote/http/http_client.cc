@@ -220,7 +220,8 @@ std::optional<Error> HttpClient::Follow(const HttpReply& reply, HttpRequest& req
   if (const Status allowed = CheckScheme(*target, request.name); !allowed) {
     return Error{Code::kIo,
                  Cat(request.name, ": redirect: expected https, found http to ", target->host),
-                 "the server leads to an address that anybody in between can change: use another"};
+                 "the server redirects to an address where anybody in between can change the data: "
+                 "use another"};
   }
   const bool same = target->SameOrigin(request.url);
   target->user = same ? request.url.user : "";
@@ -259,7 +260,7 @@ HttpTry HttpClient::Once(HttpRequest request, HttpSink& sink) {
           Error{Code::kIo,
                 Cat(request.name, ": redirects: expected at most ", kMostHops,
                     ", found more, the last to ", request.url.host),
-                "the server sends its visitors in circles: check the address"}};
+                "the server redirects in a circle: check the address"}};
 }
 
 Status HttpClient::PauseAfterTry(const RetryRule& rule, const std::string& name,

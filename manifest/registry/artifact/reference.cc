@@ -92,7 +92,7 @@ bool IsNamePart(std::string_view text) {
 Error UserInAddress(const Form& form) {
   return {Code::kInvalidArgument,
           "reference: expected an address, found one with a user or password",
-          Cat("write ", form.shown, ", and log in as docs/registry-login.md says")};
+          Cat("write ", form.shown, ", and log in as docs/registry.md says")};
 }
 
 Status CheckServerPlace(const Form& form, std::string_view place) {

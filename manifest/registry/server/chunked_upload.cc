@@ -41,7 +41,7 @@ HttpRequest ChunkedUpload::Request(const char* method) const {
   request.method = method;
   request.url = session_.url;
   request.name = UploadName(client_, body_.blob());
-  request.expected = "it to be taken";
+  request.expected = "it to be accepted";
   return request;
 }
 

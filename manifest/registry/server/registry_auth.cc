@@ -56,8 +56,8 @@ bool SameLogin(const Challenge& one, const Challenge& other) {
 Error WrongRealm(const std::string& host, const char* expected, const std::string& found) {
   return {Code::kIo,
           Cat(host, ": token server of the registry: expected ", expected, ", found ", found),
-          "the registry leads its clients where no credentials should go: check its address, or "
-          "tell its operators"};
+          "the registry directs its clients to a server that should get no credentials: check its "
+          "address, or tell its operators"};
 }
 
 // One token, or the place for one.

@@ -355,7 +355,7 @@ Result<std::vector<std::string>> RegistryClient::ListTags() const {
       return Error{Code::kCorrupt,
                    Cat(what, ": page ", page + 1, ": expected tags that were not listed before, ",
                        "found none, and a next page"),
-                   "the registry lists without end: it, or a proxy before it, is at fault"};
+                   "the list of the registry never ends: it or a proxy in front of it is at fault"};
     }
     SHARD_TRY(request.url, remote::ResolveLocation(reply.url, *next));
     if (!request.url.SameOrigin(repository_.origin)) {
@@ -386,7 +386,7 @@ Result<Url> RegistryClient::LocationOf(const HttpReply& reply, const std::string
   if (!warned_.exchange(true)) {
     client_->settings().warn(
         Cat(what,
-            ": the registry answers https with an http address, which is taken for https: its "
+            ": the registry answers https with an http address, which is treated as https: its "
             "proxy should send X-Forwarded-Proto"));
   }
   url->scheme = "https";

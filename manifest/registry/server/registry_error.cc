@@ -73,7 +73,7 @@ Error NoSuch(const RefusedRequest& refused, int status, const std::string& words
 Error TooLarge(const RefusedRequest& refused, const std::string& words) {
   return {
       Code::kIo,
-      Cat(refused.what, ": expected it to be taken, found status 413 (too large)", words),
+      Cat(refused.what, ": expected it to be accepted, found status 413 (too large)", words),
       "raise the limit for request bodies of the proxy in front of the registry, or send smaller "
       "pieces: --upload chunked --chunk-size 16MiB"};
 }

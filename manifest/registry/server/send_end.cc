@@ -40,7 +40,7 @@ SendEnd PutBlob(const RegistryClient& client, const UploadSession& session, Uplo
   request.method = "PUT";
   request.url = WithDigest(session.url, blob.digest);
   request.name = UploadName(client, blob);
-  request.expected = "it to be taken";
+  request.expected = "it to be accepted";
   request.headers = {"Content-Type: application/octet-stream"};
   request.body = body.Part(offset, blob.size - offset);
   RegistryClient::Asked asked = client.AskOnce(request, client.PushScopes());

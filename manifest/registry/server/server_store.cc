@@ -15,7 +15,7 @@ constexpr size_t kTagsAtOnce = 4;
 
 Error WrongSize(const std::string& what, uint64_t expected, uint64_t found) {
   return {Code::kCorrupt, Cat(what, ": size: expected ", expected, " bytes, found ", found),
-          "what the registry holds is damaged: publish the distribution to it again"};
+          "what the registry holds is corrupt: publish the distribution to it again"};
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ Result<bool> Uploader::IsThere(const BlobRecord& blob) const {
   return Error{Code::kCorrupt,
                Cat(UploadName(client_, blob), ": size: expected ", blob.size, " bytes, found ",
                    *present->size),
-               "the registry holds a damaged copy: have it deleted there, then publish again"};
+               "the registry holds a corrupt copy: have it deleted there, then publish again"};
 }
 
 // If a registry does not mount, or does not say why, the blob is sent.
@@ -92,7 +92,7 @@ Status Uploader::CheckArrived(const SendEnd& end, const BlobRecord& blob) const 
   if (there) return Ok();
   return Error{Code::kIo,
                Cat(UploadName(client_, blob), ": expected it to be there now, found nothing"),
-               "the registry took the blob and does not have it: run the command again later"};
+               "the registry accepted the blob but does not have it: run the command again later"};
 }
 
 Status Uploader::Send(UploadBody& body, std::optional<UploadSession> session) {

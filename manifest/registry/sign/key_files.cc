@@ -57,7 +57,7 @@ class NewFile {
 };
 
 Error NameIsTaken(const std::string& path) {
-  return {Code::kInvalidArgument, Cat(path, ": expected no such file, found one"),
+  return {Code::kInvalidArgument, Cat(path, ": expected a new file, found one that exists"),
           "keys are never overwritten: choose another name"};
 }
 

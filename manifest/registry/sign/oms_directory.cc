@@ -104,7 +104,7 @@ Result<std::vector<std::string>> FindLeftovers(const std::string& directory,
     } else if (signature || IsUnfinishedRun(entry)) {
       return Error{Code::kInvalidArgument,
                    Cat(directory, " holds ", Quoted(entry.name), ", which an unfinished run left"),
-                   "end that run, or remove what it left, and sign then"};
+                   "wait for that run to end, or remove what it left, then sign"};
     }
   }
   return passed_over;

@@ -25,7 +25,7 @@ Result<Outcome> CheckSignature(const Store& store, const StoredSignature& stored
   const auto payload = store.ReadBlob(stored.payload, kMaxPayload);
   if (!payload) {
     if (IsOutage(payload.error().code)) return payload.error();
-    return Outcome{std::nullopt, "payload missing or damaged"};
+    return Outcome{std::nullopt, "payload missing or corrupt"};
   }
   const auto key = std::find_if(keys.begin(), keys.end(), [&](const PublicKey& one) {
     return one.Verify(*payload, *stored.signature);
@@ -53,7 +53,7 @@ Error NoGoodSignature(const Store& store, const std::string& digest,
           Cat(Shown(store.name()), ": no valid signature for ", digest, " by ",
               keys.size() == 1 ? keys[0].name() : Cat("any of ", keys.size(), " keys"), " (", found,
               ")"),
-          "who published it signs it with `moepack sign`; name the public key of that signer"};
+          "its publisher can sign it with `moepack sign`; name the public key of the signer"};
 }
 
 }  // namespace

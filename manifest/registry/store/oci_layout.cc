@@ -79,8 +79,8 @@ Status FetchInto(const SourceTree& from, const std::string& file, const BlobReco
     if (read && there > told) read(there - told);
     told = there;
   };
-  const Promise promise{from.NameOf(file), HexOf(blob.digest), blob.size, {}};
-  SHARD_CHECK(FetchFile(*source, promise, ingest, HexOf(blob.digest), options));
+  const StatedContent stated{from.NameOf(file), HexOf(blob.digest), blob.size, {}};
+  SHARD_CHECK(FetchFile(*source, stated, ingest, HexOf(blob.digest), options));
   return Ok();
 }
 
@@ -196,7 +196,7 @@ Result<BlobRecord> OciLayout::FindTag(const std::string& tag) const {
   return index_.Find(directory_, tag);
 }
 
-// A manifest that index.json does not list has no promised size.
+// A manifest that index.json does not list has no stated size.
 Result<std::string> OciLayout::ReadManifest(const BlobRecord& manifest) const {
   if (manifest.size > 0) return ReadBlob(manifest, kMaxOciManifest);
   const LayoutIndex::Entry* entry = index_.FindDigest(manifest.digest);
@@ -206,7 +206,7 @@ Result<std::string> OciLayout::ReadManifest(const BlobRecord& manifest) const {
 
 Error OciLayout::Damaged(const BlobRecord& blob, const std::string& what) const {
   return {Code::kCorrupt, Cat(NameOf(blob), ": ", what),
-          "the layout is damaged: publish the distribution to it again"};
+          "the layout is corrupt: publish the distribution to it again"};
 }
 
 Status OciLayout::CheckBlob(const BlobRecord& blob) const {

@@ -80,7 +80,7 @@ class OciLayout final : public WritableStore {
   Status ClearIngest();
   Result<std::string> ReadUnlisted(const std::string& digest, uint64_t limit) const;
   Error Damaged(const BlobRecord& blob, const std::string& what) const;
-  // Whether the blob exists with its promised bytes. `mended` is set if it has others.
+  // Whether the blob exists with its stated bytes. `mended` is set if it has others.
   Result<bool> IsThere(const BlobRecord& blob, bool& mended, const PieceDone& read) const;
   Status Settle(const std::string& ingested, const BlobRecord& blob, bool own_file) const;
 

@@ -23,7 +23,7 @@ Result<std::string> Store::ReadBlob(const BlobRecord& blob, uint64_t limit) cons
   if (found == blob.digest) return text;
   return Error{Code::kCorrupt,
                Cat(NameOf(blob), ": content: expected ", blob.digest, ", found ", found),
-               "what is stored there is damaged: publish the distribution to it again"};
+               "what is stored there is corrupt: publish the distribution to it again"};
 }
 
 }  // namespace moepack::registry

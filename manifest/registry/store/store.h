@@ -38,7 +38,8 @@ class Store {
   // The manifest with this tag; kNotFound.
   virtual Result<BlobRecord> FindTag(const std::string& tag) const = 0;
   // The bytes of a manifest, checked against its digest, and against its size unless that is 0: a
-  // digest alone does not promise one. kNotFound, kCorrupt; more than kMaxOciManifest is kCorrupt.
+  // digest alone does not tell its size. kNotFound, kCorrupt; more than kMaxOciManifest is
+  // kCorrupt.
   virtual Result<std::string> ReadManifest(const BlobRecord& manifest) const = 0;
   // Every tag and, if the store lists them, also manifests without one.
   virtual Result<std::vector<Tagged>> List() const = 0;
@@ -47,7 +48,7 @@ class Store {
   // made. Their bytes are whatever the store holds until somebody hashes them.
   virtual const SourceTree& blobs() const = 0;
   virtual std::string FileOf(const BlobRecord& blob) const = 0;
-  // Checks that the blob exists with its promised size; its bytes are not checked. kNotFound,
+  // Checks that the blob exists with its stated size; its bytes are not checked. kNotFound,
   // kCorrupt.
   virtual Status CheckBlob(const BlobRecord& blob) const = 0;
   // A whole small blob, checked against its size and digest (kCorrupt).
@@ -78,7 +79,7 @@ struct NewTag {
 // Also adds. Blobs come first, then manifests, then tags, which alone make them visible.
 class WritableStore : public Store {
  public:
-  // Adds a file under its promised digest. kMismatch, and nothing is added, if the file has other
+  // Adds a file under its stated digest. kMismatch, and nothing is added, if the file has other
   // bytes. `link` is how it gets into a layout; `read` is called for every step and may be empty.
   // Several threads may add at once.
   virtual Result<Added> AddFile(const SourceTree& from, const std::string& file,

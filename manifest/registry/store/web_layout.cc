@@ -38,7 +38,7 @@ Result<BlobRecord> WebLayout::FindTag(const std::string& tag) const {
 Result<std::string> WebLayout::ReadManifest(const BlobRecord& manifest) const {
   const LayoutIndex::Entry* entry = index_.FindDigest(manifest.digest);
   BlobRecord blob = entry == nullptr ? manifest : entry->blob;
-  if (blob.size == 0) {  // nobody promised the size of a manifest that is not listed
+  if (blob.size == 0) {  // nobody stated the size of a manifest that is not listed
     SHARD_TRY(const ByteSourcePtr source, tree_->Open(FileOf(blob)));
     blob.size = source->size();
   }
@@ -56,7 +56,7 @@ Status WebLayout::CheckBlob(const BlobRecord& blob) const {
   if (found == blob.size) return Ok();
   return Error{Code::kCorrupt,
                Cat(NameOf(blob), ": size: expected ", blob.size, " bytes, found ", found),
-               "what the server holds is damaged: publish the distribution to it again"};
+               "what the server holds is corrupt: publish the distribution to it again"};
 }
 
 }  // namespace moepack::registry

@@ -26,44 +26,44 @@ bool IsHexDigest(const std::string& text) {
 }
 
 // A map with other cells, or another number of them, is of no use here.
-bool HasUsableMap(const Promise& promise, const CellMap& cells) {
-  return promise.cells.bytes == cells.cell_bytes() && promise.cells.sha256.size() == cells.count();
+bool HasUsableMap(const StatedContent& stated, const CellMap& cells) {
+  return stated.cells.bytes == cells.cell_bytes() && stated.cells.sha256.size() == cells.count();
 }
 
-Status CheckPromise(const ByteSource& from, const Promise& promise, const FetchOptions& options) {
+Status CheckStated(const ByteSource& from, const StatedContent& stated,
+                   const FetchOptions& options) {
   const auto wrong = [&](const std::string& what) {
-    return Error{Code::kInvalidArgument, Cat(promise.name, ": ", what)};
+    return Error{Code::kInvalidArgument, Cat(stated.name, ": ", what)};
   };
-  if (!IsHexDigest(promise.sha256))
-    return wrong(Cat("sha256: expected 64 hexadecimal digits, found ", Quoted(promise.sha256)));
+  if (!IsHexDigest(stated.sha256))
+    return wrong(Cat("sha256: expected 64 hexadecimal digits, found ", Quoted(stated.sha256)));
   if (options.cell_bytes == 0 || options.piece_bytes == 0 || options.connections == 0)
     return wrong("expected cells, pieces and connections, found 0");
-  const uint64_t cells = promise.size / options.cell_bytes;  // whole ones
-  const bool more =
-      cells > kMostCells || (cells == kMostCells && promise.size % options.cell_bytes);
-  if (promise.size > kMaxFileBytes || more)
+  const uint64_t cells = stated.size / options.cell_bytes;  // whole ones
+  const bool more = cells > kMostCells || (cells == kMostCells && stated.size % options.cell_bytes);
+  if (stated.size > kMaxFileBytes || more)
     return wrong(Cat("size: expected at most ", kMostCells, " cells of ", options.cell_bytes,
-                     " bytes, found ", promise.size, " bytes"));
-  if (from.size() == promise.size) return Ok();
+                     " bytes, found ", stated.size, " bytes"));
+  if (from.size() == stated.size) return Ok();
   return Error{Code::kCorrupt,
-               Cat(promise.name, ": size: expected ", promise.size, " bytes as promised, found ",
+               Cat(stated.name, ": size: expected ", stated.size, " bytes as stated, found ",
                    from.size(), " on the server (", from.name(), ")"),
-               "the copy on the server is damaged: publish it again"};
+               "the copy on the server is corrupt: publish it again"};
 }
 
 // One lifetime of the partial file.
 class Fetching {
  public:
-  Fetching(const ByteSource& from, const Promise& promise, const FetchOptions& options,
+  Fetching(const ByteSource& from, const StatedContent& stated, const FetchOptions& options,
            PieceBuffers& buffers, PartFile part)
       : from_(from),
-        promise_(promise),
+        stated_(stated),
         options_(options),
         buffers_(buffers),
         part_(std::move(part)),
         pass_(options) {
     report_.resumed_bytes = part_.cells().done_bytes();
-    pass_.connections = promise.size < options.parallel_from ? 1 : buffers.count();
+    pass_.connections = stated.size < options.parallel_from ? 1 : buffers.count();
   }
 
   Result<FetchReport> Run() {
@@ -71,7 +71,7 @@ class Fetching {
       SHARD_TRY(const PassOutcome outcome, FetchMissing(from_, part_, buffers_, pass_));
       report_.fetched_bytes += outcome.fetched_bytes;
       if (attempt > 1) report_.again_bytes += outcome.fetched_bytes;
-      if (outcome.sha256 == promise_.sha256) break;
+      if (outcome.sha256 == stated_.sha256) break;
       if (attempt == kMostAttempts) return Damaged(outcome.sha256);
       SHARD_CHECK(ForgetDamaged(outcome.sha256));
     }
@@ -90,9 +90,9 @@ class Fetching {
     const Status removed = part_.Discard();
     const std::string rest = removed ? "" : Cat("; ", removed.error().message);
     return {Code::kCorrupt,
-            Cat(promise_.name, ": content: expected sha256:", promise_.sha256,
+            Cat(stated_.name, ": content: expected sha256:", stated_.sha256,
                 ", found sha256:", found, "; discarded after ", kMostAttempts, " attempts", rest),
-            "the copy on the server is damaged: publish it again"};
+            "the copy on the server is corrupt: publish it again"};
   }
 
   // With a chunk map only what differs from it is fetched again. If nothing does, the map and the
@@ -103,7 +103,7 @@ class Fetching {
     if (cells.empty())
       for (uint64_t cell = 0; cell < count; ++cell) cells.push_back(cell);
     if (options_.warn)
-      options_.warn(Cat(promise_.name, ": content: expected sha256:", promise_.sha256,
+      options_.warn(Cat(stated_.name, ": content: expected sha256:", stated_.sha256,
                         ", found sha256:", found, "; ", cells.size(), " of ", Plural(count, "cell"),
                         " are fetched again"));
     return part_.Forget(cells);
@@ -111,7 +111,7 @@ class Fetching {
 
   Result<std::vector<uint64_t>> DamagedCells() const {
     std::vector<uint64_t> damaged;
-    if (!HasUsableMap(promise_, part_.cells())) return damaged;
+    if (!HasUsableMap(stated_, part_.cells())) return damaged;
     PageBuffer buffer(kCellBuffer);
     for (uint64_t cell = 0; cell < part_.cells().count(); ++cell) {
       Sha256 sha256;
@@ -122,13 +122,13 @@ class Fetching {
         SHARD_CHECK(part_.Read(begin + at, step));
         sha256.Update(step);
       }
-      if (sha256.Finish() != promise_.cells.sha256[cell]) damaged.push_back(cell);
+      if (sha256.Finish() != stated_.cells.sha256[cell]) damaged.push_back(cell);
     }
     return damaged;
   }
 
   const ByteSource& from_;
-  const Promise& promise_;
+  const StatedContent& stated_;
   const FetchOptions& options_;
   PieceBuffers& buffers_;
   PartFile part_;
@@ -137,32 +137,32 @@ class Fetching {
   bool discarded_ = false;
 };
 
-// Whether `name` exists with the promised bytes.
-bool IsBrought(const InsideDirectory& directory, const std::string& name, const Promise& promise) {
+// Whether `name` exists with the stated bytes.
+bool IsBrought(const InsideDirectory& directory, const std::string& name,
+               const StatedContent& stated) {
   const auto file = LocalTree(directory.path()).Open(name);
-  if (!file || (*file)->size() != promise.size) return false;
+  if (!file || (*file)->size() != stated.size) return false;
   const auto sha256 = Sha256Of(**file);
-  return sha256 && *sha256 == promise.sha256;
+  return sha256 && *sha256 == stated.sha256;
 }
 
 }  // namespace
 
-Result<FetchReport> FetchFile(const ByteSource& from, const Promise& promise,
+Result<FetchReport> FetchFile(const ByteSource& from, const StatedContent& stated,
                               const InsideDirectory& directory, const std::string& name,
                               const FetchOptions& options, PieceBuffers& buffers) {
-  SHARD_CHECK(CheckPromise(from, promise, options));
+  SHARD_CHECK(CheckStated(from, stated, options));
   for (int begun = 1;; ++begun) {
-    SHARD_TRY(
-        PartFile part,
-        PartFile::Open(directory, name, CellMap(promise.sha256, promise.size, options.cell_bytes),
-                       options.warn));
-    Fetching fetching(from, promise, options, buffers, std::move(part));
+    SHARD_TRY(PartFile part, PartFile::Open(directory, name,
+                                            CellMap(stated.sha256, stated.size, options.cell_bytes),
+                                            options.warn));
+    Fetching fetching(from, stated, options, buffers, std::move(part));
     Result<FetchReport> report = fetching.Run();
     if (report || report.error().code == Code::kInterrupted || !fetching.TakenAway()) return report;
     // The other process may have taken the partial file because it had finished it.
-    if (IsBrought(directory, name, promise)) {
+    if (IsBrought(directory, name, stated)) {
       SHARD_CHECK(fetching.RemoveRest());
-      if (options.progress) options.progress(promise.size, promise.size);
+      if (options.progress) options.progress(stated.size, stated.size);
       FetchReport by_another;
       by_another.by_another = true;
       return by_another;
@@ -171,11 +171,11 @@ Result<FetchReport> FetchFile(const ByteSource& from, const Promise& promise,
   }
 }
 
-Result<FetchReport> FetchFile(const ByteSource& from, const Promise& promise,
+Result<FetchReport> FetchFile(const ByteSource& from, const StatedContent& stated,
                               const InsideDirectory& directory, const std::string& name,
                               const FetchOptions& options) {
   PieceBuffers buffers(options.connections, options.piece_bytes);
-  return FetchFile(from, promise, directory, name, options, buffers);
+  return FetchFile(from, stated, directory, name, options, buffers);
 }
 
 }  // namespace moepack::registry

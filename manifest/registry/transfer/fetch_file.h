@@ -17,7 +17,7 @@
 namespace moepack::registry {
 
 // What a file must be. Its author is responsible for it: only its form is checked.
-struct Promise {
+struct StatedContent {
   std::string name;    // its name in messages: "models: blob sha256:... (groups/001/experts.gguf)"
   std::string sha256;  // 64 digits
   uint64_t size = 0;
@@ -49,17 +49,17 @@ struct FetchReport {
 // Fetches the file as `name` into the directory, through `<name>.part` and `<name>.cells`, which
 // stay after an error or an interrupt, so that the next call resumes there. The whole file is
 // hashed before it gets its name, replacing any existing file. Wrong bytes are fetched again once.
-// Errors are those of the source; kInvalidArgument for a malformed promise; kCorrupt if the source
+// Errors are those of the source; kInvalidArgument if `stated` is malformed; kCorrupt if the source
 // has another size or delivers wrong bytes twice, and then nothing is left; kIo, with the needed
 // and the free space, if the disk is full; kInterrupted. Two processes may fetch the same file into
-// the same directory: that is safe without a lock as long as they have the same promise and no
+// the same directory: that is safe without a lock as long as they state the same content and no
 // source delivers wrong bytes meanwhile; a lock avoids fetching twice.
-Result<FetchReport> FetchFile(const ByteSource& from, const Promise& promise,
+Result<FetchReport> FetchFile(const ByteSource& from, const StatedContent& stated,
                               const InsideDirectory& directory, const std::string& name,
                               const FetchOptions& options);
 // The same with buffers shared with other files; they determine the number of connections and the
 // size of pieces.
-Result<FetchReport> FetchFile(const ByteSource& from, const Promise& promise,
+Result<FetchReport> FetchFile(const ByteSource& from, const StatedContent& stated,
                               const InsideDirectory& directory, const std::string& name,
                               const FetchOptions& options, PieceBuffers& buffers);
 

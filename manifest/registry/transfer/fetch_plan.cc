@@ -45,7 +45,7 @@ class SharedProgress {
 uint64_t SumOfSizes(const std::vector<FetchItem>& items) {
   return std::accumulate(
       items.begin(), items.end(), uint64_t{0},
-      [](uint64_t sum, const FetchItem& item) { return sum + item.promise.size; });
+      [](uint64_t sum, const FetchItem& item) { return sum + item.stated.size; });
 }
 
 class PlanRun {
@@ -59,14 +59,14 @@ class PlanRun {
         progress_(options.progress, items.size(), SumOfSizes(items)),
         rehashed_(options.rehashed, items.size(), 0),
         reports_(items.size()) {
-    for (size_t i = 0; i < items.size(); ++i) progress_.Expect(i, items[i].promise.size);
+    for (size_t i = 0; i < items.size(); ++i) progress_.Expect(i, items[i].stated.size);
   }
 
   Result<std::vector<FetchReport>> Run() {
     std::vector<size_t> order(items_.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      return items_[a].promise.size > items_[b].promise.size;
+      return items_[a].stated.size > items_[b].stated.size;
     });
     const Status done =
         ParallelFor(order.size(), std::max<size_t>(1, options_.files), [&](size_t i) -> Status {
@@ -87,8 +87,7 @@ class PlanRun {
     options.progress = [this, i](uint64_t there, uint64_t of) { progress_.Set(i, there, of); };
     options.rehashed = [this, i](uint64_t done, uint64_t of) { rehashed_.Set(i, done, of); };
     SHARD_TRY(const ByteSourcePtr from, item.open());
-    SHARD_TRY(reports_[i],
-              FetchFile(*from, item.promise, directory_, item.name, options, buffers_));
+    SHARD_TRY(reports_[i], FetchFile(*from, item.stated, directory_, item.name, options, buffers_));
     return Ok();
   }
 
@@ -113,9 +112,9 @@ class PlanRun {
 Status CheckRoomFor(const std::vector<FetchItem>& items, const InsideDirectory& directory) {
   uint64_t there = 0, missing = 0;
   for (const FetchItem& item : items) {
-    const uint64_t taken = std::min(AllocatedBytes(directory, item.name), item.promise.size);
+    const uint64_t taken = std::min(AllocatedBytes(directory, item.name), item.stated.size);
     there += taken;
-    missing += item.promise.size - taken;
+    missing += item.stated.size - taken;
   }
   return CheckFreeSpace(directory.path(), missing + missing / kSpareShare, there);
 }

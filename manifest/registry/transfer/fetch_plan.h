@@ -16,7 +16,7 @@ namespace moepack::registry {
 struct FetchItem {
   // Called when its turn comes, because opening is a request.
   std::function<Result<ByteSourcePtr>()> open;
-  Promise promise;
+  StatedContent stated;
   std::string name;  // in the directory, '/' between parts; each once
 };
 

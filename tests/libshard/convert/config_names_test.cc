@@ -15,8 +15,8 @@
 #include "libshard/check/promise.h"
 #include "libshard/check/promised_storage.h"
 #include "libshard/convert/gguf_model.h"
-#include "libshard/fit/cache_shape.h"
 #include "libshard/format/gguf.h"
+#include "libshard/sizing/cache_shape.h"
 #include "tests/libshard/convert/golden_cases.h"
 #include "tests/libshard/convert/golden_listing.h"
 

@@ -87,7 +87,7 @@ TEST(MeshRanking, NamesTheLineOfAnInvalidRow) {
   EXPECT_EQ(ImportError(std::string(kHeadings) + "0,nan,1,1\n").message,
             expected + "\"0,nan,1,1\"");
   EXPECT_EQ(ImportError(std::string(kHeadings) + "0,1,1,1\n1\n").message,
-            "in: line 3: expected as many cells as in the rows before, found \"1\"");
+            "in: line 3: expected as many columns as in the rows before, found \"1\"");
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ TEST_F(TraceExport, ErrorsNameThePlace) {
   const BadExport cases[] = {
       {"\"12\"", "\"x\"", "t: layers: expected a number, found \"x\""},
       {"\"12\"", "\"70000\"", "t: layers: expected a number, found \"70000\""},
-      {"[3, 1], [2", "[3, 5], [2", "t: layer 3: expert: expected less than 4, found 5"},
+      {"[3, 1], [2", "[3, 5], [2", "t: layer 3: expert: expected a number below 4, found 5"},
       {"[3, 1], [2", "[3, -1], [2",
        "t: layers: \"3\": executed_topk: expected an expert's id, found -1"},
       {"[3, 1], [2", "[3, 4096], [2",

@@ -84,7 +84,7 @@ TEST_F(TraceRuns, ErrorsNameTheLine) {
   EXPECT_EQ(Refusal("0,1\n0,-1\n", Code::kCorrupt),
             "t: line 2: expert: expected a number, found \"-1\"");
   EXPECT_EQ(Refusal("0,4096\n", Code::kCorrupt),
-            "t: line 1: expert: expected less than 4096, found 4096");
+            "t: line 1: expert: expected a number below 4096, found 4096");
   EXPECT_EQ(Refusal("1,0,1\nx,0,1\n", Code::kCorrupt),
             "t: line 2: position: expected a number, found \"x\"");
   EXPECT_EQ(Refusal("1,0,1,1\n", Code::kCorrupt),

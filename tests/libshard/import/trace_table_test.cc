@@ -95,7 +95,7 @@ TEST_F(TraceTable, TheModelDecidesAboutLayersAndExperts) {
   EXPECT_EQ(Refusal(kTable, Code::kMismatch, {{{1, 4, 2}}, {}}),
             "t: line 4: layer 2: expected no experts, found a choice");
   EXPECT_EQ(Refusal(kTable, Code::kMismatch, {{{1, 3, 2}, {2, 4, 2}}, {}}),
-            "t: line 6: layer 1: expert: expected less than 3, found 3");
+            "t: line 6: layer 1: expert: expected a number below 3, found 3");
   EXPECT_EQ(Refusal(kTable, Code::kMismatch, {{{1, 8, 2}, {2, 8, 2}}, {}}),
             "t: layer 1: experts: expected 8, found 4");
 }
@@ -121,7 +121,8 @@ TEST_F(TraceTable, ErrorsNameTheLine) {
       {"v1", "v2", ""},
       {"n_expert=4", "n_expert=0", "t: line 2: experts: expected 1 to 4096, found 0"},
       {"n_expert=4", "n_expert=x", "t: line 2: expected a number after n_expert=, found \"x\""},
-      {"n_expert=4", "n_expert=3", "t: line 6: layer 1: expert: expected less than 3, found 3"},
+      {"n_expert=4", "n_expert=3",
+       "t: line 6: layer 1: expert: expected a number below 3, found 3"},
       {"layer=1 ", "layer=one ",
        "t: line 3: expected a number after layer=, found \"# layer=one expert_bytes=100 "
        "dense_bytes=7\""},
@@ -145,7 +146,8 @@ TEST_F(TraceTable, ErrorsNameTheLine) {
        "turn 0, prefill"},
       {"0,0,0,1,0,3", "4294967295,0,0,1,0,3",
        "t: line 6: turn: expected a number of at most 2147483647, found \"4294967295\""},
-      {"0,0,0,1,0,3", "0,0,0,65536,0,3", "t: line 6: layer: expected less than 65536, found 65536"},
+      {"0,0,0,1,0,3", "0,0,0,65536,0,3",
+       "t: line 6: layer: expected a number below 65536, found 65536"},
       {"# layer=2", "# turn=2",
        "t: line 4: expected turn=N and an object, found \"# turn=2 expert_bytes=200 "
        "dense_bytes=7\""},

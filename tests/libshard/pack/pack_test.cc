@@ -338,5 +338,10 @@ TEST(PackIdentity, DependsOnLayoutAndSources) {
   EXPECT_NE(PackIdentity(sources, {file}), before);
 }
 
+TEST(PackIdentity, DependsOnTheVersionSoThatNoRunContinuesThatOfAnotherMoepack) {
+  EXPECT_EQ(PackIdentity({}, {}), PackIdentity({}, {}, ToolVersion()));
+  EXPECT_NE(PackIdentity({}, {}), PackIdentity({}, {}, "0.1.0"));
+}
+
 }  // namespace
 }  // namespace moepack

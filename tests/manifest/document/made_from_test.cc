@@ -66,5 +66,16 @@ TEST(MadeFrom, CountsTheSessionsOfTheRefitToo) {
   EXPECT_EQ(MadeFromText(manifest, {kNew}).refit, std::nullopt);
 }
 
+TEST(MadeFrom, CountsTheSessionsOfTheCalibrationToo) {
+  Manifest manifest = sample::Make().manifest;
+  CalibratedRecord record;
+  record.calibration = {{"a.txt", "", std::string(64, '1'), 99, {kOne, kTwo}, std::nullopt}};
+  manifest.calibrated = std::make_shared<const CalibratedRecord>(record);
+  const MadeFrom found = MadeFromText(manifest, {kOne, kNew, kTwo});
+  EXPECT_EQ(found, (MadeFrom{0, false, std::nullopt, true, 2}));
+  EXPECT_EQ(NotHeldOutText(found, 3),
+            "The calibration was made from 2 of the 3 sessions, which are not held out.");
+}
+
 }  // namespace
 }  // namespace moepack::manifest

@@ -63,7 +63,7 @@ TEST(QualityRecords, NameTheFieldThatIsWrong) {
   EXPECT_EQ(ErrorOf(with("/groups/1/group", 0u)),
             "q: groups[1]: group: expected ascending numbers, found 0");
   EXPECT_EQ(ErrorOf(QualityToJson(SomeQuality()), 1),
-            "q: groups[1]: group: expected less than 1, found 1");
+            "q: groups[1]: group: expected a number below 1, found 1");
   EXPECT_EQ(ErrorOf(with("/groups/0/buckets/0/split/top1/mean", 1.5)),
             "q: groups[0]: bucket 0: split: top1: mean: expected a number from 0 to 1, found 1.5");
   EXPECT_EQ(ErrorOf(with("/groups/0/buckets/0/bucket", std::string(257, 'b'))).substr(0, 62),
@@ -116,6 +116,9 @@ TEST(QualityRecords, SayWhatIsKnownOfTheText) {
   EXPECT_EQ(document["made_from"].dump(), R"({"plan":1,"refit":null})");
   EXPECT_EQ(QualityFromJson("q", document, 2).value(), record);
   record.made_from = MadeFrom{std::nullopt, false, std::nullopt};
+  EXPECT_EQ(QualityFromJson("q", QualityToJson(record), 2).value(), record);
+  record.made_from = MadeFrom{0, false, std::nullopt, true, 2};
+  EXPECT_EQ(QualityToJson(record)["made_from"].dump(), R"({"plan":0,"calibration":2})");
   EXPECT_EQ(QualityFromJson("q", QualityToJson(record), 2).value(), record);
 }
 

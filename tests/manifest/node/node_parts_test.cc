@@ -291,7 +291,7 @@ TEST_P(LostFiles, AMissingTensorOfOneExpertIsNoticed) {
   });
   const Error error = Refusal();
   EXPECT_EQ(error.code, Code::kMismatch);
-  EXPECT_THAT(error.hint, HasSubstr("the distribution is damaged"));
+  EXPECT_THAT(error.hint, HasSubstr("the distribution is corrupt"));
 }
 
 TEST_P(LostFiles, AMissingLayerIsNoticed) {

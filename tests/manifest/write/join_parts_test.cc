@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "manifest/document/describe_model.h"
+#include "libshard/base/tool_version.h"
 #include "tests/manifest/write/join_sample.h"
 
 namespace moepack::manifest {

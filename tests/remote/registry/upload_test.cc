@@ -89,7 +89,7 @@ TEST_F(WholeUpload, ReportsABlobOfAnotherSizeAsDamaged) {
   });
   EXPECT_THAT(Upload(bytes), HasSubstr("(groups/1): size: expected 1000 bytes, found 999"));
   EXPECT_EQ(code_, Code::kCorrupt);
-  EXPECT_THAT(hint_, HasSubstr("the registry holds a damaged copy"));
+  EXPECT_THAT(hint_, HasSubstr("the registry holds a corrupt copy"));
   EXPECT_THAT(registry_.Uploads(), IsEmpty());
 }
 

@@ -30,6 +30,11 @@ TEST(ExperimentRow, DescribesWhatWasDone) {
   EXPECT_EQ(refitted.label(), "refit, ranked");
   refitted.recipe = "Q4_K_M";
   EXPECT_EQ(refitted.label(), "refit, ranked, Q4_K_M");
+  ExperimentRow calibrated = Row("", "Q4_K_M", {});
+  calibrated.calibrated = true;
+  EXPECT_EQ(calibrated.label(), "calibrated, Q4_K_M");
+  calibrated.strategy = "ranked";
+  EXPECT_EQ(calibrated.label(), "calibrated, ranked, Q4_K_M");
 }
 
 TEST(ExperimentRow, ComparesSessionsInPairs) {
@@ -58,6 +63,16 @@ TEST(ExperimentRow, ComparesARefittedSplitWithTheSameSplitUnrefitted) {
   EXPECT_EQ(BaselineOf(rows[3], rows), &rows[1]);
   EXPECT_EQ(BaselineOf(rows[4], rows), &rows[2]);
   EXPECT_EQ(BaselineOf(rows[5], rows), nullptr);
+}
+
+TEST(ExperimentRow, ComparesACalibratedRowWithItsPlainForm) {
+  std::vector<ExperimentRow> rows = {Row("a", "", {}),  Row("", "Q", {}), Row("a", "Q", {}),
+                                     Row("b", "Q", {}), Row("", "Q", {}), Row("b", "Q", {})};
+  for (size_t i = 4; i < rows.size(); ++i) rows[i].calibrated = true;
+  EXPECT_EQ(BaselineOf(rows[1], rows), nullptr);
+  EXPECT_EQ(BaselineOf(rows[3], rows), &rows[2]);
+  EXPECT_EQ(BaselineOf(rows[4], rows), &rows[1]);
+  EXPECT_EQ(BaselineOf(rows[5], rows), &rows[3]);
 }
 
 TEST(ExperimentRow, FindsTheLargestErrorOverTheFirstSessions) {

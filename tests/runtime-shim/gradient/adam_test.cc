@@ -59,6 +59,26 @@ TEST(Adam, BitsDoNotDependOnThreads) {
   EXPECT_EQ(one, four);
 }
 
+TEST(Adam, MovesVectorsAsItMovesSingleValues) {
+  constexpr size_t kCount = 133;  // more than whole vectors
+  std::vector<float> slopes(kCount), firsts(kCount), seconds(kCount), values(kCount);
+  for (size_t i = 0; i < kCount; ++i) {
+    slopes[i] = static_cast<float>(std::sin(static_cast<double>(i)) * std::exp(i % 40) - 3);
+    firsts[i] = static_cast<float>(std::cos(static_cast<double>(i)));
+    seconds[i] = static_cast<float>(i);
+    values[i] = 1;
+  }
+  slopes[3] = std::nanf("");
+  slopes[4] = -std::numeric_limits<float>::infinity();
+  std::vector<float> firsts_alone = firsts, seconds_alone = seconds, alone = values;
+  MoveValues({slopes.data(), firsts.data(), seconds.data(), values.data(), 0.1f, 2}, kCount);
+  MoveValuesRef({slopes.data(), firsts_alone.data(), seconds_alone.data(), alone.data(), 0.1f, 2},
+                kCount);
+  EXPECT_EQ(firsts, firsts_alone);
+  EXPECT_EQ(seconds, seconds_alone);
+  EXPECT_EQ(values, alone);
+}
+
 TEST(RootMeanSquareOf, ValuesIsTheirSize) {
   EXPECT_DOUBLE_EQ(RootMeanSquare(std::vector<float>{3, -4}), std::sqrt(12.5));
   EXPECT_EQ(RootMeanSquare({}), 0);

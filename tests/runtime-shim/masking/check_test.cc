@@ -133,7 +133,7 @@ TEST_F(CheckOfTiny, NamesPositionLayerAndExpertOfAFailingGroup) {
     ASSERT_TRUE(node.where);
     EXPECT_EQ(node.where->position, *node.findings.failure);
     EXPECT_EQ(node.where->layer, 1u);
-    EXPECT_EQ(node.where->what, "expert 8 puts out other values");
+    EXPECT_EQ(node.where->what, "expert 8 outputs other values");
   }
 }
 

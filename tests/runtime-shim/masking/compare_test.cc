@@ -132,7 +132,7 @@ TEST(RoutingTrace, NamesPositionLayerAndExpertWhoseOutputDiffers) {
   ASSERT_TRUE(difference);
   EXPECT_EQ(difference->position, 0u);
   EXPECT_EQ(difference->layer, 1u);
-  EXPECT_EQ(difference->what, "expert 1 puts out other values");
+  EXPECT_EQ(difference->what, "expert 1 outputs other values");
   EXPECT_FALSE(Compare(odd, 0.1));
 }
 

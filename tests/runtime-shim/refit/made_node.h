@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "libshard/strategies/split_mix.h"
 #include "runtime-shim/devices/executors.h"
 #include "runtime-shim/refit/node_layer.h"
+#include "tests/runtime-shim/random_floats.h"
 
 namespace moepack::runtime {
 
@@ -19,14 +19,6 @@ struct MadeShape {
   size_t tokens = 400;
   ExpertIds ids = {0, 2, 3, 5};
 };
-
-inline std::vector<float> RandomFloats(size_t count, uint64_t seed, double size = 1) {
-  SplitMix64 random(seed);
-  std::vector<float> values(count);
-  for (float& value : values)
-    value = static_cast<float>(size * (static_cast<double>(random.Below(2001)) / 1000 - 1));
-  return values;
-}
 
 inline RefittedExperts RandomExperts(const MadeShape& shape, uint64_t seed) {
   RefittedExperts experts;

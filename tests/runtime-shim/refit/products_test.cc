@@ -46,12 +46,12 @@ TEST_F(RefitProducts, AddWhatPlainLoopsAdd) {
   }
 }
 
-TEST_F(RefitProducts, ProjectBackMultipliesByTheWeightsThemselves) {
+TEST_F(RefitProducts, MultiplyByUsesTheWeightsThemselves) {
   constexpr size_t kIn = 7, kOut = 5, kCount = 4099;  // more tokens than run at a time
   const std::vector<float> weights = RandomFloats(kIn * kOut, 1), x = RandomFloats(kCount * kIn, 2);
   std::vector<float> y(kCount * kOut);
   Products products(*executor_, 2);
-  ASSERT_TRUE(products.ProjectBack({weights, kOut}, x, y));
+  ASSERT_TRUE(products.MultiplyBy({weights, kOut}, x, y));
   for (size_t token = 0; token < kCount; ++token) {
     for (size_t column = 0; column < kOut; ++column) {
       double sum = 0;

@@ -96,7 +96,7 @@ TEST(Ridge, ExpertsSolvedInTurnsReachTheJointSolution) {
 // Those that the memory does not hold are made again at each turn.
 TEST(Ridge, BitsDoNotDependOnHowManyFactorsAreKept) {
   const MadeShape shape;
-  const uint64_t changes = shape.ids.size() * shape.width * shape.hidden * sizeof(double),
+  const uint64_t changes = shape.ids.size() * shape.width * shape.hidden * sizeof(float),
                  one = shape.width * shape.width * sizeof(double);
   EXPECT_EQ(FactorsHeld(4, shape.width, shape.hidden, changes), 0u);
   EXPECT_EQ(FactorsHeld(4, shape.width, shape.hidden, changes + 2 * one), 2u);

@@ -49,9 +49,10 @@ TEST(OpenTokenizer, OtherModelsAreRefusedByName) {
 }
 
 TEST(OpenTokenizer, OtherPreTokenizersAreRefusedByName) {
-  EXPECT_THAT(TokenizerErrorOf(TestBpe("viking", {}), Code::kUnsupported),
-              HasSubstr("m.gguf: tokenizer.ggml.pre: expected a pre-tokenizer of docs/tokenizers.md"
-                        ", found \"viking\""));
+  EXPECT_THAT(
+      TokenizerErrorOf(TestBpe("viking", {}), Code::kUnsupported),
+      HasSubstr("m.gguf: tokenizer.ggml.pre: expected a pre-tokenizer of docs/runtime-shim.md"
+                ", found \"viking\""));
   GgufMetadata metadata = TestBpe("gpt-2", {});
   metadata.Set("tokenizer.ggml.pre", GgufValue::Bool(true));
   EXPECT_THAT(TokenizerErrorOf(metadata, Code::kCorrupt),

@@ -1,6 +1,7 @@
 // Encoding with error feedback: quantize --calibrate, build --calibrate and the store of both.
 #include <gmock/gmock.h>
 
+#include <functional>
 #include <map>
 
 #include "fixtures/generator.h"
@@ -154,6 +155,35 @@ TEST_F(Calibrated, RefusesADamagedStore) {
   EXPECT_THAT(run.err, HasSubstr("layer-001.bin: sha256: expected "));
 }
 
+// Sizes and layers that the file of a layer agrees with, but not the model.
+TEST_F(Calibrated, RefusesAStoreThatDoesNotFitTheModel) {
+  const std::string record = "out.gguf.calibrated/calibration.json", whole = Read(record);
+  const std::string again = std::string(kQuantize) + kCalibrationText + " --force -o out.gguf";
+  const auto refused = [&](const std::function<void(nlohmann::ordered_json&)>& change) {
+    nlohmann::ordered_json document = nlohmann::ordered_json::parse(whole);
+    document["layers"].erase(1, document["layers"].size());
+    change(document);
+    WriteAll(workspace_ / record, document.dump());
+    const ToolRun run = workspace_.Moepack(again);
+    EXPECT_EQ(run.status, 6) << run.err;
+    return run.err;
+  };
+  EXPECT_THAT(refused([](auto& document) { document["layer_count"] = 2; }),
+              HasSubstr("layers: expected 3, found 2"));
+  EXPECT_THAT(refused([](auto& document) {
+                auto& tensors = document["layers"][0]["tensors"];
+                const uint64_t more = tensors[0]["bytes"].template get<uint64_t>();
+                for (size_t i = 1; i < tensors.size(); ++i)
+                  tensors[i]["offset"] = tensors[i]["offset"].template get<uint64_t>() + more;
+                tensors[0]["bytes"] = 2 * more;
+              }),
+              HasSubstr(" bytes, found "));
+  EXPECT_THAT(refused([](auto& document) {
+                document["layers"][0]["tensors"][0]["name"] = "blk.9.attn_q.weight";
+              }),
+              HasSubstr("tensor \"blk.9.attn_q.weight\": expected one that is calibrated"));
+}
+
 TEST_F(Calibrated, IsSlicedIntoTheBytesOfTheWholeFile) {
   const std::string build = "build fixtures/tiny-moe --groups 2 --quantize Q4_K_M ";
   const ToolRun run =
@@ -166,6 +196,7 @@ TEST_F(Calibrated, IsSlicedIntoTheBytesOfTheWholeFile) {
   EXPECT_THAT(manifest, HasSubstr("\"format_version\": \"1.3\""));
   EXPECT_THAT(manifest, HasSubstr("\"calibrated\": {"));
   EXPECT_THAT(Read("out/head/head.gguf"), HasSubstr("moepack.calibration.version"));
+  EXPECT_THAT(Read("out/README.md"), HasSubstr("quantized with error feedback on calibration"));
   EXPECT_THAT(Read("out/trunk/trunk.gguf").substr(0, 4096), Not(HasSubstr("moepack.calibration")));
   ExpectSlicesOf("out.gguf", nlohmann::json::parse(manifest));
   const ToolRun verify = workspace_.Moepack("verify out --against fixtures/tiny-moe");
@@ -208,6 +239,20 @@ TEST(Calibrate, BuildsADistributionFromTextWithRefittedGroups) {
   EXPECT_THAT(run.err, HasSubstr("refitted experts are encoded without feedback"));
   EXPECT_TRUE(std::filesystem::exists(workspace / "out.calibrated/calibration.json"));
   EXPECT_EQ(workspace.Moepack("check out").status, 0);
+}
+
+// The text gives every column its importance.
+TEST(Calibrate, TakesThePlaceOfAnImportanceMatrix) {
+  const Workspace workspace;
+  const std::string build = "build fixtures/tiny-moe --groups 2 --quantize IQ2_XXS -o out";
+  EXPECT_EQ(workspace.Moepack(build).status, 2);
+  const ToolRun run = workspace.Moepack(build + kTextOfBuild);
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("matrices encoded with feedback"));
+  const ToolRun again = workspace.Moepack(build + " --force --calibrated-store out.calibrated");
+  EXPECT_EQ(again.status, 0) << again.err;
+  const ToolRun verify = workspace.Moepack("verify out --against fixtures/tiny-moe");
+  EXPECT_EQ(verify.status, 0) << verify.err;
 }
 
 TEST(Calibrate, SaysWhatItWouldTake) {

@@ -68,7 +68,7 @@ TEST_F(CheckCommand, ADamagedGroupIsNamedAndFailsTheRun) {
       run.out,
       AllOf(HasSubstr("ok       group 1 with overlay"), HasSubstr("FAILED   group 2 with overlay"),
             HasSubstr("the logits part at position"), HasSubstr("first in layer 2"),
-            HasSubstr("puts out other values"), HasSubstr("check failed: 2 of 6 nodes")));
+            HasSubstr("outputs other values"), HasSubstr("check failed: 2 of 6 nodes")));
 }
 
 TEST_F(CheckCommand, FailsAtTheDigestUnlessToldNotToVerify) {

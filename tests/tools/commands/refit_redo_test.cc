@@ -42,10 +42,8 @@ class VerifyRedo : public testing::Test {
 TEST_F(VerifyRedo, ARecomputedLayerHasTheSameBits) {
   const ToolRun run = Redo(std::string("--redo 1") + kRedoTexts);
   EXPECT_EQ(run.status, 0) << run.out << run.err;
-  EXPECT_THAT(run.out, HasSubstr("ok  refit-redo"));
   EXPECT_THAT(run.out, HasSubstr("note: refit-redo: layer 1: 2 groups, "));
   EXPECT_THAT(run.out, HasSubstr(" values: the same bits\n"));
-  EXPECT_THAT(run.out, HasSubstr("ok  refit-bytes"));
   EXPECT_THAT(run.out, HasSubstr(" bytes, compared with the refit store\n"));
 }
 

@@ -40,7 +40,7 @@ TEST(QuotedDigests, MatchWhatTheExamplesWrite) {
   }
   ASSERT_GT(written.size(), 100u);
   size_t quoted = 0;
-  for (const char* page : {"README.md", "docs/architecture.md", "docs/cli.md", "docs/plan-files.md",
+  for (const char* page : {"README.md", "docs/architecture.md", "docs/cli.md", "docs/planning.md",
                            "docs/distribution-format.md", "docs/runtime-shim.md"}) {
     const std::string text = ReadFile(std::filesystem::path(MOEPACK_SOURCE_DIR) / page);
     for (const std::string& digest : DigestsIn(text, false)) {

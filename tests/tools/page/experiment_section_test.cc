@@ -46,17 +46,31 @@ TEST(ExperimentSectionTest, TheTableHasEveryRow) {
 
 TEST(ExperimentSectionTest, SaysHowMuchDamageTheBestRefitLeaves) {
   const auto section = ExperimentSection(WithExperiment());
-  ASSERT_EQ(section->findings.size(), 1u);
-  EXPECT_THAT(section->findings.front(), HasSubstr("from 1.062 to <b>0.188 nats</b>"));
+  ASSERT_EQ(section->findings.size(), 2u);
+  EXPECT_EQ(section->findings[0], "");
+  EXPECT_THAT(section->findings[1], HasSubstr("A refit lowers"));
+  EXPECT_THAT(section->findings[1], HasSubstr("from 1.06 to <b>0.188 nats</b>"));
+}
+
+TEST(ExperimentSectionTest, SaysHowMuchDamageACalibrationLeaves) {
+  PageInputs inputs = WithExperiment();
+  ExperimentFigures& row = inputs.experiments[0].results.rows[1];
+  row.refitted = false;
+  row.calibrated = true;
+  const auto section = ExperimentSection(inputs);
+  EXPECT_THAT(section->body, HasSubstr("</span>calibrated</li>"));
+  EXPECT_THAT(section->findings[0],
+              HasSubstr("A calibration lowers the KL divergence of <i>split, &lt;same&gt;</i>"));
+  EXPECT_EQ(section->findings[1], "");
 }
 
 TEST(ExperimentSectionTest, ARefitThatMayHaveChangedNothingLowersNothing) {
   PageInputs inputs = WithExperiment();
   ExperimentFigures& refit = inputs.experiments[0].results.rows[1];
   refit.change = {{-0.1, 0.05}};
-  EXPECT_EQ(ExperimentSection(inputs)->findings.front(), "");
+  EXPECT_EQ(ExperimentSection(inputs)->findings[1], "");
   refit.change = {{0.2, 0.05}};
-  EXPECT_EQ(ExperimentSection(inputs)->findings.front(), "");
+  EXPECT_EQ(ExperimentSection(inputs)->findings[1], "");
 }
 
 TEST(ExperimentSectionTest, TheLegendNamesOnlyWhatIsDrawn) {

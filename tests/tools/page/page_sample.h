@@ -93,6 +93,39 @@ inline RefitRecord SomeRefit() {
   return record;
 }
 
+inline CalibratedRecord SomeCalibration() {
+  CalibratedRecord record;
+  record.layer_count = 2;
+  record.parameters = {{"method", "feedback-1"}, {"shrink", "1"}};
+  record.calibration = {{"a.txt", "code", std::string(64, 'e'), 5000, {}, TakenText{4000, 2, 3}}};
+  for (uint32_t layer = 0; layer <= 2; ++layer) {
+    CalibratedOutcome& outcome = record.layers.emplace_back();
+    outcome.layer = layer;
+    outcome.matrices = layer == 2 ? 1 : 20;
+    outcome.accepted = layer == 2 ? 1 : 15;
+    outcome.few_tokens = layer == 2 ? 0 : 3;
+    outcome.worse = layer == 2 ? 0 : 2;
+    outcome.error_plain = 8;
+    outcome.error = 5 - layer;
+  }
+  return record;
+}
+
+// Of a file without groups, whose quantization costs so much.
+inline EvalReport SomeQuantization(double kld, bool calibrated) {
+  EvalReport report;
+  report.precision = "q4_K+f32";
+  report.context = 512;
+  report.summary.reference = runtime::EvalBase{{100, -3, 20, 1}, std::nullopt};
+  report.summary.full = runtime::EvalBase{{100, -3 - kld, 20, 1}, std::nullopt};
+  report.summary.quantization =
+      runtime::Damage{kld, kld / 10, 0.2, 0.5, 0.9, 1.1, 2, 0.75, 1.2, 0.05};
+  if (calibrated)
+    report.calibrated =
+        CalibrationKeys{std::string(16, 'c'), "feedback-1", std::string(64, 'e'), 4000};
+  return report;
+}
+
 // A distribution with everything that a report shows.
 inline PageInputs FullInputs() {
   PageInputs inputs;
@@ -103,6 +136,7 @@ inline PageInputs FullInputs() {
   inputs.score_paths = {"statistics.json"};
   inputs.evaluations = {{"evaluation.json", SomeEvaluation()}};
   inputs.refits = {SomeRefit()};
+  inputs.calibrations = {SomeCalibration()};
   inputs.files = {{"out", "distribution", std::string(64, '1')},
                   {"statistics.json", "statistics", std::string(64, '2')}};
   return inputs;

@@ -33,6 +33,13 @@ PageInputs HostileInputs() {
   evaluation.report.quality->best.buckets[0].first = kHostile;
   inputs.refits[0].steps[0] = kHostile;
   inputs.refits[0].parameters[kHostile] = kHostile;
+  inputs.calibrations[0].parameters[kHostile] = kHostile;
+  inputs.calibrations[0].calibration[0].name = kHostile;
+  inputs.calibrations[0].calibration[0].bucket = kHostile;
+  inputs.evaluations.push_back({kHostile, SomeQuantization(0.1, true)});
+  inputs.evaluations.push_back({kHostile, SomeQuantization(0.2, false)});
+  for (size_t i = 1; i < inputs.evaluations.size(); ++i)
+    inputs.evaluations[i].report.precision = kHostile;
   inputs.distribution->quality = evaluation.report.quality;
   inputs.distribution->quality->tokens = 99;
   return inputs;
@@ -50,8 +57,8 @@ TEST(ReportPageTest, NeedsNoOtherFiles) {
 
 TEST(ReportPageTest, HasEverySectionAndALinkToIt) {
   const std::string page = ReportPage(FullInputs());
-  for (const char* id : {"bytes", "damage", "refit", "routing", "capture", "placement", "overlap",
-                         "next", "inputs"}) {
+  for (const char* id : {"bytes", "damage", "calibration", "refit", "routing", "capture",
+                         "placement", "overlap", "next", "inputs"}) {
     EXPECT_THAT(page, HasSubstr(Cat("<section id=\"", id, "\">")));
     EXPECT_THAT(page, HasSubstr(Cat("<li><a href=\"#", id, "\">")));
   }
@@ -83,7 +90,8 @@ TEST(ReportPageTest, SectionsWithoutFiguresAreLeftOut) {
   inputs.score_paths = {"statistics.json"};
   const std::string page = ReportPage(inputs);
   EXPECT_THAT(page, HasSubstr("<section id=\"routing\">"));
-  for (const char* id : {"bytes", "damage", "refit", "capture", "placement", "overlap"})
+  for (const char* id :
+       {"bytes", "damage", "calibration", "refit", "capture", "placement", "overlap"})
     EXPECT_THAT(page, Not(HasSubstr(Cat("<section id=\"", id, "\">"))));
   EXPECT_THAT(page, HasSubstr("moepack plan SRC --groups 2 --statistics statistics.json"));
 }

@@ -23,25 +23,37 @@ manifest::VerifyReport TwoFindings() {
   return report;
 }
 
-TEST(VerifyReport, TextHasOneLinePerRuleThenFindingsThenTotals) {
-  EXPECT_EQ(VerifyText("out", TwoFindings()),
-            "ok    manifest-schema\n"
-            "FAIL  file-size        1 finding\n"
-            "ok    no-stray-files   1 finding\n"
-            "\n"
-            "error: file-size: trunk/trunk.safetensors: size: expected 2, found 1\n"
-            "warning: no-stray-files: x.txt: found\n"
-            "\n"
-            "out: failed: 1 of 3 rules; 2 files, 5 tensors, 1.50 kB read\n");
+constexpr const char* kFindingsAndTotals =
+    "\n"
+    "error: file-size: trunk/trunk.safetensors: size: expected 2, found 1\n"
+    "warning: no-stray-files: x.txt: found\n"
+    "\n"
+    "out: failed: 1 of 3 rules; 2 files, 5 tensors, 1.50 kB read\n";
+
+TEST(VerifyReport, TextHasOneLinePerRuleThatFailedOrWarnedThenFindingsThenTotals) {
+  EXPECT_EQ(VerifyText("out", TwoFindings(), VerifyShown::kWhatWasFound),
+            std::string("FAIL  file-size       1 finding\n"
+                        "warn  no-stray-files  1 finding\n") +
+                kFindingsAndTotals);
+}
+
+TEST(VerifyReport, TextHasOneLineForEveryRuleOnRequest) {
+  EXPECT_EQ(VerifyText("out", TwoFindings(), VerifyShown::kAllRules),
+            std::string("ok    manifest-schema\n"
+                        "FAIL  file-size        1 finding\n"
+                        "warn  no-stray-files   1 finding\n") +
+                kFindingsAndTotals);
 }
 
 TEST(VerifyReport, ACleanReportSaysThatItPassedAndWhatWasCompared) {
   manifest::VerifyReport report;
   report.rules = {"manifest-schema"};
   report.source_bytes = 2000;
-  EXPECT_EQ(VerifyText("out", report),
-            "ok  manifest-schema\n\nout: passed: 1 rule; 0 files, 0 tensors, 0 B read, 2.00 kB "
-            "compared with the source\n");
+  EXPECT_EQ(
+      VerifyText("out", report, VerifyShown::kWhatWasFound),
+      "out: passed: 1 rule; 0 files, 0 tensors, 0 B read, 2.00 kB compared with the source\n");
+  EXPECT_EQ(VerifyLine("out", report) + "\n",
+            VerifyText("out", report, VerifyShown::kWhatWasFound));
 }
 
 TEST(VerifyReport, ShowsBytesReadPastThePageCacheAndTheDigestOfTheManifest) {
@@ -51,7 +63,7 @@ TEST(VerifyReport, ShowsBytesReadPastThePageCacheAndTheDigestOfTheManifest) {
   report.cold = true;
   report.cold_bytes = 1000;
   report.manifest_sha256 = "ab12";
-  EXPECT_EQ(VerifyText("out", report),
+  EXPECT_EQ(VerifyText("out", report, VerifyShown::kAllRules),
             "ok  manifest-schema\n\nout: passed: 1 rule; 0 files, 0 tensors, 2.00 kB read "
             "(1.00 kB of it past the page cache)\ndistribution.json sha256:ab12\n");
   EXPECT_EQ(VerifyJson("out", report)["manifest_sha256"], "ab12");
@@ -72,8 +84,8 @@ TEST(VerifyReport, ClaimsAreNamedAndDoNotFail) {
   report.rules = {"source-claims"};
   report.findings = {{Severity::kClaim, "source-claims", "", "", "nothing proves model.id"}};
   EXPECT_TRUE(report.passed());
-  EXPECT_THAT(VerifyText("out", report),
-              HasSubstr("\nclaim: source-claims: nothing proves model.id\n"));
+  EXPECT_THAT(VerifyText("out", report, VerifyShown::kWhatWasFound),
+              testing::StartsWith("claim: source-claims: nothing proves model.id\n"));
   EXPECT_EQ(VerifyJson("out", report)["findings"][0]["severity"], "claim");
   EXPECT_TRUE(WarningTexts(report).empty());
 }

@@ -212,7 +212,7 @@ TEST_F(Gguf, VerifyOfANodeFindsDamageInAnyOfItsFiles) {
     EXPECT_THAT(bad.out, HasSubstr("file=node/" + std::string(name) +
                                    ",title=moepack verify%3A file-sha256"))
         << name;
-    EXPECT_THAT(bad.err, HasSubstr("hint: copy the files that are named again, or run assemble "));
+    EXPECT_THAT(bad.err, HasSubstr("hint: copy these files again, or run assemble "));
     EXPECT_EQ(workspace_.Moepack("run node --prompt hi -n 1").status, 6) << name;
     Damage(workspace_ / "node" / name);
   }

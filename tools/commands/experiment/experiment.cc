@@ -18,6 +18,7 @@
 #include "runtime-shim/experiment/document.h"
 #include "runtime-shim/experiment/looks.h"
 #include "runtime-shim/profile/identity.h"
+#include "runtime-shim/refit/overlap.h"
 #include "runtime-shim/session/together.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
@@ -78,6 +79,22 @@ using runtime::ExperimentState;
 // A killed run loses no more than this.
 constexpr auto kBetweenSaves = std::chrono::seconds(10);
 
+// Refuses calibration text, of the option, that is held out, too.
+Status CheckApart(const char* option, const std::vector<std::string>& files,
+                  const std::shared_ptr<const runtime::Weights>& weights,
+                  const std::vector<TokenSession>& held_out) {
+  if (files.empty()) return Ok();
+  TextArguments texts;
+  texts.texts = files;
+  SHARD_TRY(const std::vector<TokenSession> calibration,
+            ReadSessions(texts, VocabularyOf(*weights), TokenizeAs(weights)));
+  Status apart = runtime::CheckOverlaps(runtime::FindOverlaps(calibration, held_out));
+  if (apart) return apart;
+  Error error = std::move(apart).error();
+  error.hint = Cat(option, " and --text must name different texts");
+  return error;
+}
+
 // The held-out sessions, in the order in which they run.
 Result<std::vector<TokenSession>> ReadHeldOut(const ExperimentArguments& arguments) {
   RuntimeArguments headers = arguments.runtime;
@@ -86,6 +103,8 @@ Result<std::vector<TokenSession>> ReadHeldOut(const ExperimentArguments& argumen
   SHARD_TRY(const auto weights, LoadSource(headers.source, headers));
   SHARD_TRY(std::vector<TokenSession> sessions,
             ReadSessions(arguments.texts, VocabularyOf(*weights), TokenizeAs(weights)));
+  SHARD_CHECK(CheckApart("--calibrate", arguments.calibrate.texts.texts, weights, sessions));
+  SHARD_CHECK(CheckApart("--refit-text", arguments.refit_texts, weights, sessions));
   std::vector<TokenSession> ordered;
   for (const size_t place : runtime::OrderSessions(sessions))
     ordered.push_back(std::move(sessions[place]));
@@ -153,6 +172,14 @@ Result<std::string> FileDigest(const std::string& path) {
   return Sha256Of(*file);
 }
 
+Status NameTexts(const std::vector<std::string>& files, const char* key, Json& setup) {
+  for (const std::string& file : files) {
+    SHARD_TRY(const std::string digest, FileDigest(file));
+    setup[key].push_back({{"text", FileName(file)}, {"sha256", digest}});
+  }
+  return Ok();
+}
+
 // Everything that determines the figures, and the rule that may stop the experiment.
 Result<Json> SetupOf(const ExperimentModels& models, const std::vector<TokenSession>& sessions,
                      HeldOut held_out) {
@@ -180,10 +207,10 @@ Result<Json> SetupOf(const ExperimentModels& models, const std::vector<TokenSess
   // How many of the sessions are in the statistics: text that is makes no experiment.
   if (held_out != HeldOut::kNoStatistics)
     setup["held_out"]["in_statistics"] = held_out == HeldOut::kYes ? Json(0) : Json(nullptr);
-  for (const std::string& text : arguments.refit_texts) {
-    SHARD_TRY(const std::string digest, FileDigest(text));
-    setup["refit"].push_back({{"text", FileName(text)}, {"sha256", digest}});
-  }
+  SHARD_CHECK(NameTexts(arguments.calibrate.texts.texts, "calibrate", setup));
+  if (arguments.calibrate.options.tokens > 0)
+    setup["calibrate_most_tokens"] = arguments.calibrate.options.tokens;
+  SHARD_CHECK(NameTexts(arguments.refit_texts, "refit", setup));
   if (!arguments.refit_texts.empty()) {
     setup["refit_steps"] = arguments.refit.steps;
     setup["refit_updates"] = arguments.refit.updates;
@@ -216,6 +243,7 @@ Status CheckOutput(const ExperimentArguments& arguments) {
                                              Quoted(arguments.out))};
   std::vector<std::string> inputs = arguments.refit_texts;
   inputs.insert(inputs.end(), {arguments.experiment, arguments.imatrix});
+  AddNamedFiles(arguments.calibrate, inputs);
   AddNamedFiles(arguments.texts, inputs);
   AddNamedFiles(arguments.plan, inputs);
   AddNamedFiles(arguments.runtime.load.model, inputs);
@@ -320,7 +348,7 @@ Result<int> DryRun(const ExperimentModels& models, const Prepared& prepared) {
   report.looks = prepared.rule.looks;
   report.probed_tokens = speed.tokens;
   SHARD_CHECK(models.arguments.json ? WriteJsonResult(ExperimentDryRunJson(report))
-                                    : WriteResult(ExperimentDryRunText(report)));
+                                    : WriteReport(ExperimentDryRunText(report)));
   return kExitDone;
 }
 
@@ -338,6 +366,7 @@ Result<int> Run(ExperimentArguments& arguments) {
   SHARD_TRY(std::vector<ExperimentSplit> splits, MakeSplits(model, arguments));
   ExperimentModels models{arguments, model, std::move(splits), arguments.out + ".work", {}};
   SHARD_TRY(Prepared prepared, Prepare(models));
+  SHARD_CHECK(CheckCalibrations(models));
   if (arguments.dry_run) return DryRun(models, prepared);
   if (NeedsWork(models)) SHARD_CHECK(MakeWork(models, prepared.setup));
   SHARD_CHECK(RunAll(models, prepared, *file));  // only a dry run needs no --output
@@ -345,7 +374,8 @@ Result<int> Run(ExperimentArguments& arguments) {
   const Json document = runtime::ExperimentToJson(prepared.setup, prepared.rule, prepared.state);
   SHARD_CHECK(arguments.json
                   ? WriteJsonResult(document)
-                  : WriteResult(ExperimentText(prepared.rule, prepared.state, arguments.out)));
+                  : WriteReport(ExperimentText(prepared.rule, prepared.state, arguments.out),
+                                ExperimentLine(prepared.state, arguments.out)));
   return kExitDone;
 }
 

@@ -15,6 +15,7 @@
 #include "tools/base/sections.h"
 #include "tools/options/given_once.h"
 #include "tools/options/options.h"
+#include "tools/options/quantize_options.h"
 #include "tools/options/refit_arguments.h"
 #include "tools/options/statistics_options.h"
 
@@ -26,6 +27,7 @@ constexpr uint64_t kPlanVersion = 1;
 constexpr uint32_t kMostRaceTokens = 1u << 20;
 constexpr uint32_t kMostLooks = 100;
 constexpr uint64_t kMostContext = 1u << 24;
+constexpr uint64_t kMostTokens = UINT32_MAX;
 
 CLI::Validator AsPositive() {
   const auto check = [](std::string& text) -> std::string {
@@ -108,6 +110,10 @@ Status ReadValues(PlanReader& plan, ExperimentArguments& arguments) {
   SHARD_CHECK(plan.Texts("strategies", "--strategies", arguments.strategies));
   SHARD_CHECK(plan.Texts("recipes", "--recipes", arguments.recipes));
   SHARD_CHECK(plan.Text("imatrix", "--imatrix", arguments.imatrix));
+  SHARD_CHECK(plan.Texts("calibrate", "--calibrate", arguments.calibrate.texts.texts));
+  SHARD_TRY(const auto tokens,
+            plan.Count("calibrate_most_tokens", "--calibrate-most-tokens", 1, kMostTokens));
+  if (tokens) arguments.calibrate.options.tokens = *tokens;
   SHARD_CHECK(plan.Texts("refit", "--refit-text", arguments.refit_texts));
   SHARD_CHECK(plan.Texts("refit_steps", "--steps", arguments.refit.steps));
   SHARD_TRY(const auto updates, plan.Count("refit_updates", "--updates", 1, runtime::kMostUpdates));
@@ -202,41 +208,17 @@ Status CheckRefit(const ExperimentArguments& arguments) {
   return CheckRefitSteps(arguments.refit);
 }
 
-}  // namespace
+Status CheckCalibration(const ExperimentArguments& arguments) {
+  const CalibrateArguments& calibrate = arguments.calibrate;
+  if (calibrate.runs() && arguments.recipes.empty())
+    return Error{Code::kInvalidArgument, "--calibrate has no effect without --recipes",
+                 "a recipe chooses the types that are calibrated"};
+  if (calibrate.runs() || calibrate.options.tokens == 0) return Ok();
+  return Error{Code::kInvalidArgument, "--calibrate-most-tokens has no effect without --calibrate",
+               "--calibrate names the texts"};
+}
 
-void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments) {
-  AddRuntimeSource(app, "SRC",
-                   "The model: a GGUF or a safetensors checkpoint. Or the file of an experiment, "
-                   "NAME.json (docs/experiment.md), which names the model and may set everything "
-                   "below; options on the command line take precedence.",
-                   arguments.runtime.source, arguments.runtime);
-  AddTexts(app, arguments.texts);
-  StartSection(app, "Split");
-  app.add_option("--groups", arguments.plan.groups, "How many nodes share the experts. Default: 2.")
-      ->type_name("N")
-      ->transform(AsCount(1, kMaxGroups));
-  app.add_option("--strategies", arguments.strategies,
-                 "Partitions to compare, each with the same number of experts on a node: "
-                 "contiguous,ranked,session,coactivation,same (the default). The first is what the "
-                 "others are compared with.")
-      ->type_name("NAME,...")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  AddStatisticsOptions(app, arguments.plan);
-  app.add_option("--refit-text", arguments.refit_texts,
-                 "Refit every split on these texts too, as `moepack refit` does, and measure what "
-                 "is left. They may not be held-out texts. Default: no refit.")
-      ->type_name("FILE");
-  AddRefitSteps(app, arguments.refit);
-  StartSection(app, "Conversion and quantization");
-  app.add_option("--recipes", arguments.recipes,
-                 "Quantize the model to each of these as well, with and without the split: "
-                 "Q4_K_M,Q8_0. Default: none.")
-      ->type_name("NAME,...")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  app.add_option("--imatrix", arguments.imatrix, "An importance matrix for all recipes.")
-      ->type_name("FILE");
+void AddScoring(CLI::App& app, ExperimentArguments& arguments) {
   StartSection(app, "Scoring");
   app.add_option("--race-tokens", arguments.race_tokens,
                  "How many tokens of a session the nodes race over. Default: 32.")
@@ -252,6 +234,58 @@ void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments) {
                  "More looks make the intervals wider. Default: 4.")
       ->type_name("N")
       ->transform(AsCount(1, kMostLooks));
+}
+
+}  // namespace
+
+void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments) {
+  AddRuntimeSource(app, "SRC",
+                   "The model: a GGUF or a safetensors checkpoint. Or the file of an experiment, "
+                   "NAME.json (docs/experiment.md), which names the model and may set everything "
+                   "below; options on the command line take precedence.",
+                   arguments.runtime.source, arguments.runtime);
+  AddTexts(app, arguments.texts);
+  StartSection(app, "Split");
+  app.add_option("--groups", arguments.plan.groups, "How many nodes share the experts. Default: 2.")
+      ->type_name("N")
+      ->transform(AsCount(1, kMaxGroups));
+  CLI::Option* strategies =
+      app.add_option(
+             "--strategies", arguments.strategies,
+             "Partitions to compare, each with the same number of experts on a node: "
+             "contiguous,ranked,session,coactivation,same (the default). The first is what the "
+             "others are compared with.")
+          ->type_name("NAME,...")
+          ->delimiter(',')
+          ->allow_extra_args(false);
+  Offer(strategies, PartitionsWithoutFile());
+  AddStatisticsOptions(app, arguments.plan);
+  app.add_option("--refit-text", arguments.refit_texts,
+                 "Refit every split on these texts too, as `moepack refit` does, and measure what "
+                 "is left. They may not be held-out texts. Default: no refit.")
+      ->type_name("FILE");
+  AddRefitSteps(app, arguments.refit);
+  StartSection(app, "Conversion and quantization");
+  CLI::Option* recipes =
+      app.add_option("--recipes", arguments.recipes,
+                     "Quantize the model to each of these as well, with and without the split: "
+                     "Q4_K_M,Q8_0. Default: none.")
+          ->type_name("NAME,...")
+          ->delimiter(',')
+          ->allow_extra_args(false);
+  Offer(recipes, RecipeNames());
+  app.add_option("--imatrix", arguments.imatrix, "An importance matrix for all recipes.")
+      ->type_name("FILE");
+  app.add_option("--calibrate", arguments.calibrate.texts.texts,
+                 "Quantize to each of the recipes with error feedback on these texts as well, as "
+                 "`moepack quantize --calibrate` does, and compare that with the plain form. They "
+                 "may not be held-out texts. Default: no calibration.")
+      ->type_name("FILE");
+  app.add_option("--calibrate-most-tokens", arguments.calibrate.options.tokens,
+                 "Calibrate on at most this many tokens of each bucket. Default: all.")
+      ->type_name("N")
+      ->transform(AsCount(1, kMostTokens));
+  AddScoring(app, arguments);
   StartSection(app, "Output");
   app.add_option("-o,--output", arguments.out,
                  "Write everything here, NAME.json; resume from it if it exists.")
@@ -272,6 +306,7 @@ Status CompleteExperiment(const CLI::App& app, ExperimentArguments& arguments) {
     return Error{Code::kInvalidArgument, "--looks has no effect without --until-error",
                  "without a rule that may stop it there is one look, at the end"};
   if (arguments.looks == 0) arguments.looks = arguments.until_error > 0 ? kUsualLooks : 1;
+  arguments.calibrate.options.context = arguments.eval.context;
   SHARD_CHECK(CheckRecipesGivenOnce("--recipes", arguments.recipes));
   if (!arguments.imatrix.empty() && arguments.recipes.empty())
     return Error{Code::kInvalidArgument, "--imatrix has no effect without --recipes"};
@@ -279,6 +314,7 @@ Status CompleteExperiment(const CLI::App& app, ExperimentArguments& arguments) {
     const Result<const Recipe*> known = RequireRecipe(recipe);
     if (!known) return Error(known.error()).Within("--recipes");
   }
+  SHARD_CHECK(CheckCalibration(arguments));
   SHARD_CHECK(CheckRefit(arguments));
   SHARD_CHECK(CheckModel(arguments));
   if (!arguments.out.empty() || arguments.dry_run) return CheckStrategies(arguments);

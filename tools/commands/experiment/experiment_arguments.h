@@ -10,6 +10,7 @@
 #include "libshard/plan/plan.h"
 #include "runtime-shim/eval/evaluate.h"
 #include "runtime-shim/refit/refit_options.h"
+#include "tools/options/calibrate_arguments.h"
 #include "tools/options/runtime_options.h"
 #include "tools/options/session_texts.h"
 
@@ -24,6 +25,7 @@ struct ExperimentArguments {
   std::vector<std::string> strategies;
   std::vector<std::string> recipes;      // empty: nothing is quantized
   std::string imatrix;                   // for the recipes; "" for none
+  CalibrateArguments calibrate;          // its texts, how much of them, and the context
   std::vector<std::string> refit_texts;  // on which splits are refitted; empty: no refit
   runtime::RefitOptions refit;           // its steps and updates
   uint32_t race_tokens = 32;

@@ -17,6 +17,7 @@
 #include "runtime-shim/eval/participants.h"
 #include "runtime-shim/model/bos_token.h"
 #include "tools/base/progress.h"
+#include "tools/commands/calibrate_run.h"
 #include "tools/commands/pack_files.h"
 #include "tools/commands/refit_run.h"
 #include "tools/options/options.h"
@@ -41,9 +42,6 @@ Status RefitSplit(const ExperimentModels& models, const ExperimentSplit& split) 
   SHARD_TRY(const RefitModelLoad whole, LoadForRefit(models.arguments.runtime));
   RefitArguments refit;
   refit.texts.texts = models.arguments.refit_texts;
-  // The texts of the measurement must not be those of the calibration: an overlap is refused.
-  refit.held_out = models.arguments.texts.texts;
-  refit.overlap_hint = "--refit-text and --text must name different texts";
   refit.options = models.arguments.refit;
   refit.options.context = models.arguments.eval.context;
   refit.options.jobs = models.arguments.runtime.load.jobs;
@@ -118,23 +116,78 @@ LayerExperts MaskOf(const Plan& plan, size_t group, const runtime::Weights& weig
   return mask;
 }
 
-fs::path QuantizedFile(const ExperimentModels& models, const std::string& recipe) {
-  return models.work / (recipe + ".gguf");
+// A way to make the types of a recipe.
+struct Quantization {
+  std::string recipe;
+  bool calibrated = false;
+  std::string name() const { return Cat(recipe, calibrated ? ", calibrated" : ""); }
+};
+
+// In the order of their rows: plain ones first.
+std::vector<Quantization> QuantizationsOf(const ExperimentModels& models) {
+  std::vector<Quantization> all;
+  for (const bool calibrated : {false, true}) {
+    if (calibrated && !models.arguments.calibrate.runs()) continue;
+    for (const std::string& recipe : models.arguments.recipes) all.push_back({recipe, calibrated});
+  }
+  return all;
 }
 
-// The whole model in the types of the recipe; one written by an earlier run is reused.
-Status Quantize(const ExperimentModels& models, const std::string& recipe) {
-  const fs::path out = QuantizedFile(models, recipe);
+fs::path QuantizedFile(const ExperimentModels& models, const Quantization& how) {
+  return models.work / Cat(how.recipe, how.calibrated ? "-calibrated" : "", ".gguf");
+}
+
+// The model before it is quantized, with the types of a recipe.
+struct Unquantized {
+  moepack::Source source;
+  SourceArguments named;
+  QuantizeOptions options;
+  TypedGguf typed;
+};
+
+Result<Unquantized> TypesFor(const ExperimentModels& models, const std::string& recipe) {
+  Unquantized out;
+  out.named.source = models.arguments.runtime.source;
+  out.named.model = models.arguments.runtime.load.model;
+  SHARD_TRY(out.source, LocalSource(out.named.source));
+  out.options = RecipeFor(models.arguments, recipe);
+  SHARD_TRY(out.typed, PrepareGguf(models.model, out.options));
+  return out;
+}
+
+CalibrateRun CalibrationFor(const ExperimentModels& models, const Unquantized& from,
+                            const std::string& recipe) {
+  return {from.source,
+          from.named,
+          models.model,
+          from.typed,
+          models.arguments.calibrate,
+          CalibratedStoreBeside((models.work / recipe).string()),
+          models.arguments.runtime.load.jobs};
+}
+
+// The whole model in the types of the recipe; one written by an earlier run is reused, and so are
+// layers that were calibrated.
+Status Quantize(const ExperimentModels& models, const Quantization& how) {
+  const fs::path out = QuantizedFile(models, how);
   SHARD_TRY(const bool there, IsThere(out));
   if (there) return Ok();
-  const QuantizeOptions options = RecipeFor(models.arguments, recipe);
-  SHARD_TRY(const TypedGguf typed, PrepareGguf(models.model, options));
-  SHARD_TRY(std::vector<OutputFile> files, WholeGguf(typed.model, {recipe, 0, options.alignment}));
-  Progress progress(Cat("quantizing to ", recipe));
+  SHARD_TRY(Unquantized from, TypesFor(models, how.recipe));
+  const WholeGgufOptions whole{out.stem().string(), 0, from.options.alignment};
+  CalibratedFiles made;
+  if (how.calibrated) {
+    const CalibrateRun run = CalibrationFor(models, from, how.recipe);
+    SHARD_CHECK(RunCalibration(run));
+    SHARD_TRY(made, WholeCalibrated(run, whole, from.typed.model));
+  } else {
+    SHARD_TRY(made.files, WholeGguf(from.typed.model, whole));
+    made.sources = models.model.checkpoint().files();
+  }
+  Progress progress(Cat("quantizing to ", how.name()));
   PackOptions pack;
   pack.progress = progress.Shows();
-  SHARD_TRY(const PackResult packed, PackFiles(models.model.checkpoint().files(), files,
-                                               {out.string(), false}, pack, nullptr));
+  SHARD_TRY(const PackResult packed,
+            PackFiles(made.sources, made.files, {out.string(), false}, pack, nullptr));
   return Ok();
 }
 
@@ -228,10 +281,15 @@ void AddSplitParts(const ExperimentModels& models, size_t row, ExperimentPass& p
   }
 }
 
-void AddSplitRows(const ExperimentModels& models, const std::string& recipe, size_t size,
-                  bool refitted, std::vector<ExperimentRow>& rows) {
-  for (const ExperimentSplit& split : models.splits)
-    rows.push_back({split.strategy, recipe, split.eligible, split.node_bytes[size], {}, refitted});
+// `like` has what the rows have in common. `size` is the recipe's place in node_bytes.
+void AddSplitRows(const ExperimentModels& models, const ExperimentRow& like, size_t size,
+                  std::vector<ExperimentRow>& rows) {
+  for (const ExperimentSplit& split : models.splits) {
+    ExperimentRow& row = rows.emplace_back(like);
+    row.strategy = split.strategy;
+    row.eligible = split.eligible;
+    row.node_bytes = split.node_bytes[size];
+  }
 }
 
 // One pass for each refitted row, because each has its own weights.
@@ -249,15 +307,24 @@ void AddRefitPasses(const ExperimentModels& models, const std::string& recipe, s
 
 std::vector<ExperimentRow> ExperimentRows(const ExperimentModels& models) {
   std::vector<ExperimentRow> rows;
-  AddSplitRows(models, "", 0, false, rows);
+  AddSplitRows(models, {}, 0, rows);
   const std::vector<std::string>& recipes = models.arguments.recipes;
-  for (size_t i = 0; i < recipes.size(); ++i) {
-    rows.push_back({"", recipes[i], std::nullopt, std::nullopt, {}});
-    AddSplitRows(models, recipes[i], i + 1, false, rows);
+  const std::vector<Quantization> quantizations = QuantizationsOf(models);
+  for (size_t i = 0; i < quantizations.size(); ++i) {
+    ExperimentRow row;
+    row.recipe = quantizations[i].recipe;
+    row.calibrated = quantizations[i].calibrated;
+    rows.push_back(row);
+    AddSplitRows(models, row, i % recipes.size() + 1, rows);
   }
   if (models.arguments.refit_texts.empty()) return rows;
-  AddSplitRows(models, "", 0, true, rows);
-  for (size_t i = 0; i < recipes.size(); ++i) AddSplitRows(models, recipes[i], i + 1, true, rows);
+  ExperimentRow refitted;
+  refitted.refitted = true;
+  AddSplitRows(models, refitted, 0, rows);
+  for (size_t i = 0; i < recipes.size(); ++i) {
+    refitted.recipe = recipes[i];
+    AddSplitRows(models, refitted, i + 1, rows);
+  }
   return rows;
 }
 
@@ -268,12 +335,12 @@ std::vector<ExperimentPass> ExperimentPasses(const ExperimentModels& models) {
   passes[0].open = [&models, &source] { return OpenModels(models, source, nullptr); };
   AddSplitParts(models, 0, passes[0]);
   size_t row = models.splits.size();
-  for (const std::string& recipe : models.arguments.recipes) {
+  for (const Quantization& how : QuantizationsOf(models)) {
     ExperimentPass& pass = passes.emplace_back();
-    pass.name = recipe;
-    pass.open = [&models, &source, recipe]() -> Result<std::unique_ptr<OpenedPass>> {
-      SHARD_CHECK(Quantize(models, recipe));
-      return OpenModels(models, QuantizedFile(models, recipe).string(), &source);
+    pass.name = how.name();
+    pass.open = [&models, &source, how]() -> Result<std::unique_ptr<OpenedPass>> {
+      SHARD_CHECK(Quantize(models, how));
+      return OpenModels(models, QuantizedFile(models, how).string(), &source);
     };
     pass.parts.push_back({row, {0, 0}});
     AddSplitParts(models, row + 1, pass);
@@ -296,13 +363,23 @@ std::vector<size_t> NodesOfRows(const ExperimentModels& models) {
 }
 
 uint64_t RunsOfPass(const ExperimentModels& models, size_t pass) {
-  const size_t whole = 1 + models.arguments.recipes.size();
+  const size_t whole = 1 + QuantizationsOf(models).size();
   if (pass < whole) return CountGroups(models) + (pass == 0 ? 1 : 2);
   return models.splits[(pass - whole) % models.splits.size()].plan.groups.size() + 1;
 }
 
 bool NeedsWork(const ExperimentModels& models) {
   return !models.arguments.recipes.empty() || !models.arguments.refit_texts.empty();
+}
+
+Status CheckCalibrations(const ExperimentModels& models) {
+  if (!models.arguments.calibrate.runs()) return Ok();
+  for (const std::string& recipe : models.arguments.recipes) {
+    SHARD_TRY(const Unquantized from, TypesFor(models, recipe));
+    Status can = CheckCanCalibrate(CalibrationFor(models, from, recipe));
+    if (!can) return std::move(can).error().Within(recipe);
+  }
+  return Ok();
 }
 
 Status MakeWork(const ExperimentModels& models, const Json& setup) {
@@ -324,8 +401,11 @@ Status MakeWork(const ExperimentModels& models, const Json& setup) {
 
 void RemoveWork(const ExperimentModels& models) {
   std::error_code ignored;
-  for (const std::string& recipe : models.arguments.recipes)
-    fs::remove(QuantizedFile(models, recipe), ignored);
+  for (const Quantization& how : QuantizationsOf(models)) {
+    fs::remove(QuantizedFile(models, how), ignored);
+    const fs::path store = CalibratedStoreBeside((models.work / how.recipe).string());
+    if (how.calibrated) fs::remove_all(store, ignored);
+  }
   for (const ExperimentSplit& split : models.splits) {
     for (const fs::path& path : RefitPaths(models, split)) fs::remove_all(path, ignored);
   }

@@ -4,7 +4,7 @@
 
 #include "libshard/base/digest.h"
 #include "libshard/base/text/text.h"
-#include "libshard/fit/node_bytes.h"
+#include "libshard/sizing/node_bytes.h"
 #include "tools/base/output.h"
 #include "tools/options/statistics_options.h"
 #include "tools/reports/node_report.h"

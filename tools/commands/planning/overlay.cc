@@ -83,18 +83,24 @@ std::string ChangesText(const manifest::OverlayReport& report) {
   return text;
 }
 
+std::string ReportLine(const Arguments& arguments, const manifest::OverlayReport& report,
+                       double seconds) {
+  const bool dry_run = arguments.overlay.dry_run;
+  return Cat(dry_run ? "would write " : "wrote ", ExactBytes(report.new_bytes()),
+             " of new data to ", Shown(arguments.out),
+             dry_run ? "" : Cat(" in ", FormatElapsed(seconds)), "; ",
+             ExactBytes(report.total_bytes() - report.new_bytes()), " are those of ",
+             Shown(arguments.distribution));
+}
+
 std::string ReportText(const Arguments& arguments, const manifest::OverlayReport& report,
                        double seconds) {
   Table table({"file", ">bytes", "how"});
   for (const manifest::OverlayReport::File& file : report.files)
     table.Row({file.name, FormatCount(file.bytes), file.carried ? file.link : "new"});
   const bool dry_run = arguments.overlay.dry_run;
-  std::string text =
-      Cat(ChangesText(report), "\n", table.Render(), "\n", dry_run ? "would write " : "wrote ",
-          ExactBytes(report.new_bytes()), " anew to ", Shown(arguments.out));
-  if (!dry_run) text += Cat(" in ", FormatElapsed(seconds));
-  text += Cat("; ", ExactBytes(report.total_bytes() - report.new_bytes()), " are those of ",
-              Shown(arguments.distribution), "\n");
+  std::string text = Cat(ChangesText(report), "\n", table.Render(), "\n",
+                         ReportLine(arguments, report, seconds), "\n");
   if (report.source_experts > 0)
     text += Cat(Plural(report.source_experts, "expert"), " from ",
                 Shown(WithoutSecrets(arguments.source)), "\n");
@@ -155,7 +161,8 @@ Result<int> Run(Arguments& arguments) {
   PrintNotes(outcome.report.notes);
   PrintWarnings(outcome.report.warnings);
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, outcome.report))
-                             : WriteResult(ReportText(arguments, outcome.report, outcome.seconds)));
+                             : WriteReport(ReportText(arguments, outcome.report, outcome.seconds),
+                                           ReportLine(arguments, outcome.report, outcome.seconds)));
   return kExitDone;
 }
 

@@ -16,6 +16,7 @@
 #include "tools/options/options.h"
 #include "tools/options/runtime_options.h"
 #include "tools/options/session_texts.h"
+#include "tools/options/standard_input.h"
 #include "tools/reports/planning/place_report.h"
 
 namespace moepack::cli {
@@ -63,7 +64,8 @@ class Placing {
       return tokenizer->Encode(text, {});
     };
     if (!arguments_.has_prompt) return ReadSessions(arguments_.texts, Vocabulary(), tokenize);
-    SHARD_TRY(std::vector<uint32_t> tokens, tokenize(arguments_.prompt));
+    SHARD_TRY(const std::string prompt, ReadPrompt(arguments_.prompt));
+    SHARD_TRY(std::vector<uint32_t> tokens, tokenize(prompt));
     return std::vector<TokenSession>{{"prompt", "", std::move(tokens)}};
   }
 
@@ -165,7 +167,7 @@ Result<int> Run(const Arguments& arguments) {
   }
   NoteUnsure(places);
   SHARD_CHECK(arguments.json ? WriteJsonResult(PlaceJson(arguments.runtime.source, places))
-                             : WriteResult(PlaceText(places)));
+                             : WriteReport(PlaceText(places), PlaceLine(places)));
   return kExitDone;
 }
 
@@ -175,14 +177,14 @@ void AddSessions(CLI::App& app, Arguments& arguments) {
       app.add_option("--text", arguments.texts.texts,
                      "Texts in UTF-8. Each file is one session; in a .jsonl file each line is one, "
                      "as profile takes them. Several files may follow, and the option may be "
-                     "repeated.")
+                     "repeated; - is standard input.")
           ->type_name("FILE");
   CLI::Option* tokens =
       app.add_option("--tokens", arguments.texts.tokens,
                      "Token ids, such as 12,7,9, or the name of a file of ids, as profile takes "
-                     "them. They need no tokenizer.")
+                     "them; - is standard input. They need no tokenizer.")
           ->type_name("IDS|FILE");
-  app.add_option("--prompt", arguments.prompt, "The text of one session.")
+  app.add_option("--prompt", arguments.prompt, "The text of one session; - is standard input.")
       ->type_name("TEXT")
       ->excludes(text)
       ->excludes(tokens);
@@ -233,7 +235,7 @@ constinit const Command kPlace = {
     "Says which node a session belongs to, and how sure that is",
     "Reads the placement table of a distribution, which a plan made from statistics has, and the "
     "first tokens of each session. Without --rule and --fallback no weights are loaded: "
-    "distribution.json and the tokenizer are enough. docs/placement.md says how the table is made.",
+    "distribution.json and the tokenizer are enough. docs/planning.md says how the table is made.",
     {"moepack place out --prompt \"int main(\" --rule probe",
      "moepack place out --text fixtures/texts/header.txt --fallback race --json"},
     place_command::Bind};

@@ -108,14 +108,22 @@ struct Outcome {
   uint64_t document_bytes;
 };
 
+std::string PlanLine(const Outcome& outcome) {
+  const Plan& plan = outcome.made.plan;
+  const OverlayPlan* const overlay = plan.current_overlay();
+  return Cat(Shown(outcome.model.family().name), ": ", Plural(plan.groups.size(), "group"), ", ",
+             plan.scheme, plan.uniform ? ", uniform" : "",
+             overlay == nullptr ? "" : Cat(", overlay ", Shown(overlay->version)));
+}
+
+std::string WrittenPlanText(const Outcome& outcome) {
+  return Cat(outcome.arguments.dry_run ? "would write " : "wrote ", Shown(outcome.arguments.out),
+             " (", FormatCount(outcome.document_bytes), " bytes)");
+}
+
 std::string Report(const Outcome& outcome) {
   const Plan& plan = outcome.made.plan;
-  std::string text =
-      Cat(Shown(outcome.model.family().name), ": ", Plural(plan.groups.size(), "group"), ", ",
-          plan.scheme, plan.uniform ? ", uniform" : "");
-  if (const OverlayPlan* overlay = plan.current_overlay())
-    text += Cat(", overlay ", Shown(overlay->version));
-  text += "\n" + NodeTable(plan, outcome.bytes);
+  std::string text = Cat(PlanLine(outcome), "\n", NodeTable(plan, outcome.bytes));
   if (outcome.types != nullptr)
     text += "\n" + BudgetText(*outcome.types, *outcome.arguments.budget.bytes);
   if (plan.expectation) text += ExpectationText(*plan.expectation);
@@ -123,10 +131,7 @@ std::string Report(const Outcome& outcome) {
   if (!outcome.made.stages.empty()) text += "\n" + StagesText(outcome.made.stages);
   const uint64_t remainder = CountIds(plan.remainder);
   if (remainder > 0) text += Cat("on no node: ", Plural(remainder, "expert"), " (all layers)\n");
-  if (outcome.arguments.out != kStandardOutput) {
-    text += Cat(outcome.arguments.dry_run ? "would write " : "wrote ", Shown(outcome.arguments.out),
-                " (", FormatCount(outcome.document_bytes), " bytes)\n");
-  }
+  if (outcome.arguments.out != kStandardOutput) text += WrittenPlanText(outcome) + "\n";
   return text;
 }
 
@@ -184,7 +189,7 @@ Result<int> Compare(const Arguments& arguments) {
     plans.push_back({std::move(plan), std::move(bytes), std::move(warnings)});
   }
   SHARD_CHECK(arguments.json ? WriteJsonResult({{"plans", ComparisonJson(plans)}})
-                             : WriteResult(ComparisonTable(plans)));
+                             : WriteReport(ComparisonTable(plans), ComparisonLine(plans)));
   return kExitDone;
 }
 
@@ -207,7 +212,9 @@ Result<int> Write(const Outcome& outcome, const std::string& document) {
   }
   SHARD_CHECK(CheckInterrupt());
   if (!arguments.dry_run) SHARD_CHECK(WriteTextFile(arguments.out, document, arguments.force));
-  SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(outcome)) : WriteResult(Report(outcome)));
+  SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(outcome))
+                             : WriteReport(Report(outcome),
+                                           Cat(WrittenPlanText(outcome), "; ", PlanLine(outcome))));
   return kExitDone;
 }
 

@@ -4,8 +4,8 @@
 
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/text/text.h"
-#include "libshard/fit/cache_shape.h"
-#include "libshard/fit/fit_nodes.h"
+#include "libshard/sizing/cache_shape.h"
+#include "libshard/sizing/fit_nodes.h"
 #include "tools/base/output.h"
 #include "tools/options/source.h"
 

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "libshard/check/promised_model.h"
-#include "libshard/fit/cache_shape.h"
-#include "libshard/fit/fit_nodes.h"
-#include "libshard/fit/node_bytes.h"
-#include "libshard/fit/stages.h"
-#include "libshard/fit/sweep.h"
 #include "libshard/plan/plan.h"
+#include "libshard/sizing/cache_shape.h"
+#include "libshard/sizing/fit_nodes.h"
+#include "libshard/sizing/node_bytes.h"
+#include "libshard/sizing/stages.h"
+#include "libshard/sizing/sweep.h"
 #include "tools/options/machine_options.h"
 #include "tools/options/options.h"
 

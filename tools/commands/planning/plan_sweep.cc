@@ -3,6 +3,7 @@
 #include "libshard/base/text/text.h"
 #include "libshard/pack/model_damage.h"
 #include "libshard/plan/partition.h"
+#include "tools/base/command_text.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"
 #include "tools/commands/planning/plan_machines.h"
@@ -72,6 +73,40 @@ Status CheckSweptPlan(const PlanOptions& plan) {
   return CheckStatisticsOptions(plan);
 }
 
+// "6MB" of "6MBx1".
+std::string OneMachine(const std::string& node) { return node.substr(0, Lower(node).find('x')); }
+
+// Makes the plan of a row.
+std::string PlanCommand(const SourceArguments& source, const MachineArguments& machines,
+                        const PlanOptions& plan, const SweepRow& row) {
+  CommandLine line("plan");
+  line.AddPath(source.shown());
+  line.AddPath("--family", source.model.family_file);
+  line.AddPath("--config", source.model.config_file);
+  if (machines.nodes.empty()) {
+    line.Add("--groups", std::to_string(row.groups));
+  } else {
+    line.Add("--node", Cat(OneMachine(machines.nodes.front()), "x", row.groups));
+  }
+  line.Add("--recipe", row.recipe);
+  if (machines.context > 0) line.Add("--context", std::to_string(machines.context));
+  if (machines.sessions != 1) line.Add("--sessions", std::to_string(machines.sessions));
+  if (machines.kv_type != MachineArguments().kv_type) line.Add("--kv-type", machines.kv_type);
+  if (machines.reserve) line.Add("--reserve", std::to_string(*machines.reserve));
+  for (const std::string& file : plan.statistics_files) line.AddPath("--statistics", file);
+  line.Add("--partition", plan.partition.value_or(""));
+  return line.Text();
+}
+
+// The plan of the best row, unless nothing fits.
+std::string NextStep(const SourceArguments& source, const MachineArguments& machines,
+                     const PlanOptions& plan, const SweepTable& table) {
+  const SweepRow& best = table.rows.front();
+  if (best.fits) return Cat("\nnext:\n  ", PlanCommand(source, machines, plan, best), "\n");
+  return "\nnothing fits: try more --groups, a larger --node, smaller --recipes or a shorter "
+         "--context\n";
+}
+
 }  // namespace
 
 Result<int> RunSweep(const SourceArguments& source, const MachineArguments& arguments,
@@ -92,8 +127,10 @@ Result<int> RunSweep(const SourceArguments& source, const MachineArguments& argu
   if (arguments.damage) options.damage = DamageOf(model.planned());
   SHARD_TRY(const SweepTable table, Sweep(model.sized(), options));
   PrintNotes(table.notes);
-  SHARD_CHECK(json ? WriteJsonResult(SweepJson(table, options))
-                   : WriteResult(SweepText(table, options)));
+  SHARD_CHECK(
+      json ? WriteJsonResult(SweepJson(table, options))
+           : WriteReport(SweepText(table, options) + NextStep(source, arguments, plan, table),
+                         SweepLine(table, options)));
   return kExitDone;
 }
 

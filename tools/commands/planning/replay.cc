@@ -231,7 +231,7 @@ Result<int> RunTrace(const Arguments& arguments, const std::optional<Placed>& pl
                             placed.has_value(),
                             fixed_from};
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReplayJson(report))
-                             : WriteResult(ReplayText(report)));
+                             : WriteReport(ReplayText(report), ReplayLine(report)));
   return kExitDone;
 }
 
@@ -259,7 +259,7 @@ Result<int> RunStatistics(const Arguments& arguments, const std::optional<Placed
     hits.push_back(ExpectHits(scores, std::vector<uint32_t>(scores.layers.size(), size.slots)));
   const ExpectedReport report{arguments.file, scores, sizes, hits};
   SHARD_CHECK(arguments.json ? WriteJsonResult(ExpectedJson(report))
-                             : WriteResult(ExpectedText(report)));
+                             : WriteReport(ExpectedText(report)));
   return kExitDone;
 }
 

@@ -223,7 +223,7 @@ Status Report(const Arguments& arguments, uint64_t bytes, Json report) {
     report["output"] = {{"file", *arguments.out}, {"bytes", bytes}};
     return WriteJsonResult(report);
   }
-  return WriteResult(Cat("wrote ", Shown(*arguments.out), " (", FormatCount(bytes), " bytes)\n"));
+  return WriteReport(Cat("wrote ", Shown(*arguments.out), " (", FormatCount(bytes), " bytes)\n"));
 }
 
 Result<int> WriteMerged(const Arguments& arguments, const std::optional<MoeModel>& model) {
@@ -272,7 +272,7 @@ Result<int> WriteExported(const Arguments& arguments, const Exporter& exporter,
 Result<int> Show(const Arguments& arguments, const std::optional<MoeModel>& model) {
   SHARD_TRY(const ExpertScores scores, ReadScores(arguments, model, std::nullopt));
   SHARD_CHECK(arguments.json ? WriteJsonResult(ScoresReportJson(scores))
-                             : WriteResult(ScoresText(scores)));
+                             : WriteReport(ScoresText(scores), ScoresLine(scores)));
   return kExitDone;
 }
 
@@ -376,7 +376,7 @@ constinit const Command kStatistics = {
     "Reads statistics of `moepack profile`, importance matrices, hot-cache profiles, dumps of "
     "SGLang, REAP's observations, expert lists and rankings. show prints layers, sessions and what "
     "is doubtful; merge joins sessions of one model; convert writes what caches and other runtimes "
-    "read. docs/statistics-formats.md says what each format holds and loses.",
+    "read. docs/statistics.md says what each format holds and loses.",
     {"moepack statistics show fixtures/statistics/profile.json --model fixtures/tiny-moe",
      "moepack statistics convert fixtures/statistics/imatrix.gguf --to hot-cache -o hot-cache.json "
      "--force"},

@@ -71,12 +71,15 @@ Status ParseReferences(Arguments& arguments) {
   return CheckUploadUse(arguments.upload, by_target, WithoutSecrets(arguments.target));
 }
 
-std::string ReportText(const Arguments& arguments, const StoreReport& report, double seconds) {
+std::string ReportLine(const Arguments& arguments, const StoreReport& report, double seconds) {
   const bool dry_run = arguments.copy.dry_run;
-  std::string text = Cat(BlobTable(report), "\n", TagTable(report), "\n",
-                         dry_run ? "would copy to " : "copied to ", Shown(arguments.shown(report)),
-                         ": ", BytesText(report, dry_run));
-  return Cat(text, dry_run ? "" : Cat("; in ", FormatElapsed(seconds)), "\n");
+  return Cat(dry_run ? "would copy to " : "copied to ", Shown(arguments.shown(report)), ": ",
+             BytesText(report, dry_run), dry_run ? "" : Cat("; in ", FormatElapsed(seconds)));
+}
+
+std::string ReportText(const Arguments& arguments, const StoreReport& report, double seconds) {
+  return Cat(BlobTable(report), "\n", TagTable(report), "\n",
+             ReportLine(arguments, report, seconds), "\n");
 }
 
 Json ReportJson(const Arguments& arguments, const StoreReport& report) {
@@ -95,8 +98,10 @@ Result<int> Run(Arguments& arguments) {
   SHARD_TRY(const StoreReport report, registry::Copy(arguments.from, arguments.to, arguments.copy));
   progress.Clear();
   PrintWarnings(report.warnings);
+  const double seconds = progress.seconds();
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, report))
-                             : WriteResult(ReportText(arguments, report, progress.seconds())));
+                             : WriteReport(ReportText(arguments, report, seconds),
+                                           ReportLine(arguments, report, seconds)));
   return kExitDone;
 }
 

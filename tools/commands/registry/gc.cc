@@ -55,21 +55,25 @@ Result<std::string> DirectoryOf(const std::string& text) {
             : Cat("name ", ShellWord(registry::ReferenceText(reference.With(""))))};
 }
 
-std::string ReportText(const Arguments& arguments, const GcReport& report) {
-  Table table({"file", ">bytes", "frees"});
-  for (const GcReport::Removed& one : report.removed)
-    table.Row({one.file, FormatCount(one.bytes), one.last_link ? "yes" : "no, has other names"});
+std::string ReportLine(const Arguments& arguments, const GcReport& report) {
   const uint64_t removed = report.removed_bytes(), freed = report.freed_bytes();
-  std::string text = table.empty() ? "" : table.Render() + "\n";
-  text += Cat(arguments.gc.dry_run ? "would remove " : "removed ",
-              Plural(report.removed.size(), "file"), ": ", ExactBytes(removed));
+  std::string text = Cat(arguments.gc.dry_run ? "would remove " : "removed ",
+                         Plural(report.removed.size(), "file"), ": ", ExactBytes(removed));
   if (freed < removed)
     text += Cat(", of which ", ExactBytes(freed), arguments.gc.dry_run ? " would be" : " are",
-                " free: the others have more names on the disk");
+                " free: the others have further hard links");
   text += Cat("; kept ", Plural(report.kept_blobs, "blob"), ", ", ExactBytes(report.kept_bytes));
   if (report.kept_partial > 0)
     text += Cat(", and ", Plural(report.kept_partial, "partial file"), " to resume from");
-  return text + "\n";
+  return text;
+}
+
+std::string ReportText(const Arguments& arguments, const GcReport& report) {
+  Table table({"file", ">bytes", "frees"});
+  for (const GcReport::Removed& one : report.removed)
+    table.Row(
+        {one.file, FormatCount(one.bytes), one.last_link ? "yes" : "no, has other hard links"});
+  return Cat(table.empty() ? "" : table.Render() + "\n", ReportLine(arguments, report), "\n");
 }
 
 Json ReportJson(const Arguments& arguments, const GcReport& report) {
@@ -91,8 +95,9 @@ Result<int> Run(Arguments& arguments) {
   for (const std::string& file : report.left_alone)
     PrintWarnings(
         {Cat(Shown(directory), "/", Shown(file), ": it is not a blob, and was left alone")});
-  SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, report))
-                             : WriteResult(ReportText(arguments, report)));
+  SHARD_CHECK(arguments.json
+                  ? WriteJsonResult(ReportJson(arguments, report))
+                  : WriteReport(ReportText(arguments, report), ReportLine(arguments, report)));
   return kExitDone;
 }
 
@@ -116,11 +121,11 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 
 constinit const Command kGc = {
     "gc",
-    "Removes from a layout what no tag leads to",
-    "Follows every manifest of index.json, and removes the blobs that none of them leads to, "
+    "Deletes the blobs of a layout that no tag refers to",
+    "Follows every manifest of index.json, and removes the blobs that none of them refers to, "
     "leftovers of killed runs, and old partial files. If a manifest cannot be read, nothing is "
-    "removed. "
-    "Meanwhile a lock prevents publishing to the layout. A pull takes no lock: if it reads a blob "
+    "removed. Meanwhile a lock prevents publishing to the layout. A pull takes no lock: if it "
+    "reads a blob "
     "that is being removed, it fails and leaves nothing behind.",
     {"moepack gc layout:models --dry-run", "moepack gc layout:mirror --older-than 1"},
     gc_command::Bind};

@@ -147,7 +147,7 @@ Result<int> Run(const Arguments& arguments) {
     SHARD_TRY(config, ParseJson("config", found.config));
   }
   if (!arguments.json) {
-    SHARD_CHECK(WriteResult(PageText(found, config)));
+    SHARD_CHECK(WriteReport(PageText(found, config)));
     return kExitDone;
   }
   Json document = PageJson(arguments, found, config);

@@ -48,8 +48,11 @@ Result<int> Run(const Arguments& arguments) {
   const registry::KeyPaths paths = registry::KeyPathsOf(arguments.out);
   SHARD_CHECK(registry::WriteKeyPair(paths, key, passphrase));
   const bool encrypted = !passphrase.empty();
-  SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(paths, key.public_key(), encrypted))
-                             : WriteResult(ReportText(paths, key.public_key(), encrypted)));
+  SHARD_CHECK(arguments.json
+                  ? WriteJsonResult(ReportJson(paths, key.public_key(), encrypted))
+                  : WriteReport(ReportText(paths, key.public_key(), encrypted),
+                                Cat("wrote ", Shown(paths.private_key), " and ",
+                                    Shown(paths.public_key), ", key ", key.public_key().id())));
   return kExitDone;
 }
 

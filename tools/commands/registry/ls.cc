@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -34,19 +35,22 @@ const char* KindOf(const ListedManifest& listed) {
   return listed.is_view ? "node" : "set";
 }
 
+std::string ListLine(const std::vector<ListedManifest>& all) {
+  const auto signatures = static_cast<uint64_t>(std::count_if(
+      all.begin(), all.end(), [](const ListedManifest& listed) { return listed.is_signature; }));
+  return Cat(Plural(all.size() - signatures, "manifest"),
+             signatures == 0 ? "" : Cat(", ", Plural(signatures, "signature")));
+}
+
 std::string ListText(const std::vector<ListedManifest>& all) {
   Table table({"tag", "what", "groups", "overlay", ">files", ">bytes", "manifest"});
-  size_t signatures = 0;
   for (const ListedManifest& listed : all) {
-    signatures += listed.is_signature ? 1 : 0;
     if (listed.is_signature) continue;  // their tags are digests, which nobody reads
     table.Row({listed.tag, KindOf(listed), moepack::Join(listed.groups, ","),
                listed.overlay_version, listed.is_set ? FormatCount(listed.files) : "",
                listed.is_set ? FormatCount(listed.bytes) : "", listed.digest});
   }
-  std::string text = Cat(table.Render(), "\n", Plural(all.size() - signatures, "manifest"));
-  if (signatures > 0) text += Cat(", ", Plural(signatures, "signature"));
-  return text + "\n";
+  return Cat(table.Render(), "\n", ListLine(all), "\n");
 }
 
 Json ListJson(const Arguments& arguments, const std::vector<ListedManifest>& all) {
@@ -83,7 +87,7 @@ Result<int> Run(const Arguments& arguments) {
     PrintWarnings({tag + listed.problem});
   }
   SHARD_CHECK(arguments.json ? WriteJsonResult(ListJson(arguments, all))
-                             : WriteResult(ListText(all)));
+                             : WriteReport(ListText(all), ListLine(all)));
   return kExitDone;
 }
 
@@ -106,7 +110,7 @@ constinit const Command kLs = {
     "Lists the tags of a repository or of an OCI image layout with the digests of their manifests: "
     "whole sets, the "
     "views that have one node's files, and what other tools put there. The bytes are those of all "
-    "files that a manifest names; the blobs themselves are not read. A manifest that is damaged or "
+    "files that a manifest names; the blobs themselves are not read. A manifest that is corrupt or "
     "missing is listed as broken, with a warning.",
     {"moepack ls layout:models", "moepack ls layout:models --json"},
     ls_command::Bind};

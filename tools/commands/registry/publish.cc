@@ -51,13 +51,16 @@ std::string PullCommand(const Arguments& arguments, const StoreReport& report) {
   return ShellCommand({"moepack", "pull", pinned, "--group", group, "-o", "pulled-" + group});
 }
 
+std::string ReportLine(const Arguments& arguments, const StoreReport& report, double seconds) {
+  const bool dry_run = arguments.publish.dry_run;
+  return Cat(dry_run ? "would publish " : "published ", Shown(arguments.shown()), ": ",
+             BytesText(report, dry_run), dry_run ? "" : Cat("; in ", FormatElapsed(seconds)));
+}
+
 std::string ReportText(const Arguments& arguments, const StoreReport& report, double seconds) {
   const bool dry_run = arguments.publish.dry_run;
   std::string text = Cat(BlobTable(report), "\n", TagTable(report), "\n",
-                         dry_run ? "would publish " : "published ", Shown(arguments.shown()), ": ",
-                         BytesText(report, dry_run));
-  if (!dry_run) text += Cat("; in ", FormatElapsed(seconds));
-  text += "\n";
+                         ReportLine(arguments, report, seconds), "\n");
   if (!report.absent.empty())
     text += Cat("not complete; absent: ", moepack::Join(report.absent, ", "), "\n");
   if (!dry_run && report.group) text += Cat("\nnext:\n  ", PullCommand(arguments, report), "\n");
@@ -88,15 +91,18 @@ std::string PullFilesCommand(uint32_t of_group) {
       {"moepack", "pull", "hf://owner/name", "--group", group, "-o", "pulled-" + group});
 }
 
+std::string FilesLine(const std::string& out, const PublishFilesReport& report, bool dry_run,
+                      double seconds) {
+  return Cat(dry_run ? "would lay out " : "laid out ", ExactBytes(report.total_bytes()), " in ",
+             Shown(out), dry_run ? "" : Cat(" in ", FormatElapsed(seconds)));
+}
+
 std::string FilesText(const std::string& out, const PublishFilesReport& report, bool dry_run,
                       double seconds) {
   Table files({"file", ">bytes", "how"});
   for (const PublishFilesReport::File& file : report.files)
     files.Row({file.name, FormatCount(file.bytes), file.how});
-  std::string text = Cat(files.Render(), "\n", dry_run ? "would lay out " : "laid out ",
-                         ExactBytes(report.total_bytes()), " in ", Shown(out));
-  if (!dry_run) text += Cat(" in ", FormatElapsed(seconds));
-  text += "\n";
+  std::string text = Cat(files.Render(), "\n", FilesLine(out, report, dry_run, seconds), "\n");
   if (!report.absent.empty())
     text += Cat("not complete; absent: ", moepack::Join(report.absent, ", "), "\n");
   if (dry_run) return text;
@@ -146,7 +152,8 @@ Result<int> RunToDirectory(Arguments& arguments) {
   progress.Clear();
   PrintWarnings(report.warnings);
   SHARD_CHECK(arguments.json ? WriteJsonResult(FilesJson(distribution, out, report, dry_run))
-                             : WriteResult(FilesText(out, report, dry_run, seconds)));
+                             : WriteReport(FilesText(out, report, dry_run, seconds),
+                                           FilesLine(out, report, dry_run, seconds)));
   return kExitDone;
 }
 
@@ -178,7 +185,8 @@ Result<int> Run(Arguments& arguments) {
   progress.Clear();
   PrintWarnings(report.warnings);
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, report))
-                             : WriteResult(ReportText(arguments, report, seconds)));
+                             : WriteReport(ReportText(arguments, report, seconds),
+                                           ReportLine(arguments, report, seconds)));
   return kExitDone;
 }
 

@@ -72,19 +72,25 @@ std::string NextLines(const Arguments& arguments, const Outcome& outcome) {
              "\n");
 }
 
-std::string ReportText(const Arguments& arguments, const Outcome& outcome) {
+std::string ReportLine(const Arguments& arguments, const Outcome& outcome) {
   const PullReport& report = outcome.report;
   const bool dry_run = arguments.pull.dry_run;
-  Table files({"file", ">bytes", "how"});
-  for (const PullReport::File& file : report.files)
-    files.Row({file.name, FormatCount(file.bytes), file.how});
   std::string text =
-      Cat(files.Render(), "\n", dry_run ? "would pull " : "pulled ",
+      Cat(dry_run ? "would pull " : "pulled ",
           ExactBytes(report.total_bytes() - report.there_bytes()), " to ", Shown(arguments.out));
   if (!dry_run) text += Cat(" in ", FormatElapsed(outcome.seconds));
   if (report.there_bytes() > 0)
     text += Cat("; ", ExactBytes(report.there_bytes()), " already there");
-  text += Cat("; ", registry::GroupsText(report.groups), "\nmanifest ", report.digest, "\n");
+  return Cat(text, "; ", registry::GroupsText(report.groups));
+}
+
+std::string ReportText(const Arguments& arguments, const Outcome& outcome) {
+  const PullReport& report = outcome.report;
+  Table files({"file", ">bytes", "how"});
+  for (const PullReport::File& file : report.files)
+    files.Row({file.name, FormatCount(file.bytes), file.how});
+  std::string text =
+      Cat(files.Render(), "\n", ReportLine(arguments, outcome), "\nmanifest ", report.digest, "\n");
   for (const registry::GoodSignature& one : report.signatures)
     text += Cat("manifest ", SignedByText(one), "\n");
   if (outcome.node) text += Cat("assembled ", Shown(arguments.pull.node), "\n");
@@ -169,8 +175,9 @@ Result<int> Run(Arguments& arguments) {
     PrintNotes(outcome.node->notes);
     PrintWarnings(outcome.node->warnings);
   }
-  SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, outcome))
-                             : WriteResult(ReportText(arguments, outcome)));
+  SHARD_CHECK(arguments.json
+                  ? WriteJsonResult(ReportJson(arguments, outcome))
+                  : WriteReport(ReportText(arguments, outcome), ReportLine(arguments, outcome)));
   return kExitDone;
 }
 

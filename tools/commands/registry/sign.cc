@@ -65,14 +65,18 @@ std::string IdentityOf(const Arguments& arguments, const Reference& reference) {
   return reference.kind == Reference::Kind::kServer ? reference.place : registry::kLayoutIdentity;
 }
 
+std::string ReportLine(const Arguments& arguments, const Reference& reference,
+                       const registry::PublicKey& key) {
+  return Cat(arguments.files.dry_run ? "would sign " : "signed ", Shown(ReferenceText(reference)),
+             " as ", IdentityOf(arguments, reference), " with ", KeyText(key));
+}
+
 std::string ReportText(const Arguments& arguments, const Reference& reference,
                        const std::vector<SignedManifest>& all, const registry::PublicKey& key) {
   Table table({"tag", "state", "manifest"});
   for (const SignedManifest& one : all) table.Row({one.tag, StateOf(arguments, one), one.digest});
-  const std::string shown = ReferenceText(reference);
-  return Cat(table.Render(), "\n", arguments.files.dry_run ? "would sign " : "signed ",
-             Shown(shown), " as ", IdentityOf(arguments, reference), " with ", KeyText(key), "\n",
-             NextLines(arguments, shown));
+  return Cat(table.Render(), "\n", ReportLine(arguments, reference, key), "\n",
+             NextLines(arguments, ReferenceText(reference)));
 }
 
 Json ReportJson(const Arguments& arguments, const Reference& reference,
@@ -115,7 +119,8 @@ Result<int> SignReference(Arguments& arguments, const registry::PrivateKey& key)
   }
   SHARD_CHECK(arguments.json
                   ? WriteJsonResult(ReportJson(arguments, reference, all, key.public_key()))
-                  : WriteResult(ReportText(arguments, reference, all, key.public_key())));
+                  : WriteReport(ReportText(arguments, reference, all, key.public_key()),
+                                ReportLine(arguments, reference, key.public_key())));
   return kExitDone;
 }
 
@@ -137,7 +142,7 @@ Result<int> SignFiles(Arguments& arguments, const registry::PrivateKey& key) {
           ExactBytes(report.bytes), ", of ", Shown(arguments.place), " in ",
           Shown(report.signature_file), " with ", KeyText(key.public_key()),
           "\nroot sha256:", report.digest, "\n", NextLines(arguments, arguments.place));
-  SHARD_CHECK(arguments.json ? WriteJsonResult(document) : WriteResult(text));
+  SHARD_CHECK(arguments.json ? WriteJsonResult(document) : WriteReport(text));
   return kExitDone;
 }
 

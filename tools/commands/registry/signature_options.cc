@@ -70,7 +70,7 @@ Result<int> VerifyReference(const std::string& place, const SignatureArguments& 
   const std::string shown = registry::ReferenceText(reference);
   if (!report) return Unproved("reference", shown, report.error(), json);
   SHARD_CHECK(json ? WriteJsonResult(SignaturesJson(shown, *report))
-                   : WriteResult(SignaturesText(shown, *report, keys)));
+                   : WriteReport(SignaturesText(shown, *report, keys)));
   return kExitDone;
 }
 
@@ -90,7 +90,7 @@ Result<int> VerifyFiles(const std::string& directory, const SignatureArguments& 
       Cat(Shown(directory), ": signed by ", KeyText(key), " as ", Shown(report->name), "; ",
           Plural(report->files, "file"), ", ", ExactBytes(report->bytes),
           " read\nroot sha256:", report->digest, "\n");
-  SHARD_CHECK(json ? WriteJsonResult(document) : WriteResult(text));
+  SHARD_CHECK(json ? WriteJsonResult(document) : WriteReport(text));
   return kExitDone;
 }
 

@@ -48,17 +48,21 @@ Json Begun(const Arguments& arguments) {
   return {{"reference", WithoutSecrets(arguments.place)}, {"dry_run", arguments.tag.dry_run}};
 }
 
-std::string RemovedText(const Arguments& arguments, const RemovedTags& removed) {
-  Table table({"tag", "manifest"});
-  for (const registry::Tagged& one : removed.tags) table.Row({one.tag, one.manifest.digest});
-  std::string text = Cat(table.Render(), "\n", arguments.tag.dry_run ? "would remove " : "removed ",
-                         Plural(removed.tags.size(), "tag"));
+std::string RemovedLine(const Arguments& arguments, const RemovedTags& removed) {
+  std::string text =
+      Cat(arguments.tag.dry_run ? "would remove " : "removed ", Plural(removed.tags.size(), "tag"));
   if (!removed.other.empty()) {
     std::vector<std::string> words;
     for (const std::string& tag : removed.other) words.push_back(Shown(tag));
     text += Cat("; the manifest also has ", moepack::Join(words, ", "));
   }
-  return text + "; moepack gc removes blobs that no tag leads to\n";
+  return text + "; `moepack gc` removes blobs that no tag refers to any more";
+}
+
+std::string RemovedText(const Arguments& arguments, const RemovedTags& removed) {
+  Table table({"tag", "manifest"});
+  for (const registry::Tagged& one : removed.tags) table.Row({one.tag, one.manifest.digest});
+  return Cat(table.Render(), "\n", RemovedLine(arguments, removed), "\n");
 }
 
 Json RemovedJson(const Arguments& arguments, const RemovedTags& removed) {
@@ -78,7 +82,8 @@ Result<int> Run(Arguments& arguments) {
   if (arguments.remove) {
     SHARD_TRY(const RemovedTags removed, registry::RemoveTags(named.reference, options));
     SHARD_CHECK(arguments.json ? WriteJsonResult(RemovedJson(arguments, removed))
-                               : WriteResult(RemovedText(arguments, removed)));
+                               : WriteReport(RemovedText(arguments, removed),
+                                             RemovedLine(arguments, removed)));
     return kExitDone;
   }
   SHARD_TRY(const registry::StoreReport report,
@@ -86,7 +91,8 @@ Result<int> Run(Arguments& arguments) {
   Json document = Begun(arguments);
   document["digest"] = report.digest();
   document["tags"] = TagsJson(report);
-  SHARD_CHECK(arguments.json ? WriteJsonResult(document) : WriteResult(TagTable(report)));
+  SHARD_CHECK(arguments.json ? WriteJsonResult(document)
+                             : WriteReport(TagTable(report), TagLine(report)));
   return kExitDone;
 }
 

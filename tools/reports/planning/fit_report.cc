@@ -27,6 +27,23 @@ Json NeedJson(const NodeNeed& need) {
 
 std::string FormatName(const std::string& recipe) { return recipe.empty() ? "source" : recipe; }
 
+bool SameNode(const SweepRow& a, const SweepRow& b) {
+  return a.fits && b.fits && a.recipe == b.recipe && a.need.eligible == b.need.eligible &&
+         a.need.total() == b.need.total() && a.capture == b.capture;
+}
+
+// The rows without those that a smaller number of groups gives, too.
+std::vector<SweepRow> DistinctRows(const SweepTable& table, const SweepOptions& options) {
+  std::vector<SweepRow> distinct;
+  for (const SweepRow& row : table.rows) {
+    const bool shown =
+        options.budget && std::any_of(distinct.begin(), distinct.end(),
+                                      [&](const SweepRow& other) { return SameNode(row, other); });
+    if (!shown) distinct.push_back(row);
+  }
+  return distinct;
+}
+
 }  // namespace
 
 std::string CacheUseText(const CacheUse& use) {
@@ -115,7 +132,7 @@ std::string SweepText(const SweepTable& table, const SweepOptions& options) {
   if (capture) headings.emplace_back(">capture");
   if (damage) headings.emplace_back(">damage");
   Table out(headings);
-  for (const SweepRow& row : table.rows) {
+  for (const SweepRow& row : DistinctRows(table, options)) {
     out.Cell(uint64_t{row.groups});
     out.Cell(FormatName(row.recipe));
     out.Cell(uint64_t{row.need.eligible});
@@ -126,6 +143,14 @@ std::string SweepText(const SweepTable& table, const SweepOptions& options) {
     if (damage) out.Cell(row.damage ? FormatDamage(*row.damage) : "-");
   }
   return "bytes of one node\n" + out.Render();
+}
+
+std::string SweepLine(const SweepTable& table, const SweepOptions& options) {
+  const SweepRow& best = table.rows.front();
+  if (options.budget && !best.fits) return "nothing fits";
+  return Cat(options.budget ? "best: " : "first: ", Plural(best.groups, "group"), " with ",
+             FormatName(best.recipe), ", ", Plural(best.need.eligible, "expert"), " per layer, ",
+             FormatBytes(best.need.total()));
 }
 
 Json SweepJson(const SweepTable& table, const SweepOptions& options) {

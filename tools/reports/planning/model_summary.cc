@@ -27,7 +27,7 @@ struct ActiveCounts {
 };
 
 // How the published cards of the model's family count: the figure, and in words what it leaves out
-// ("" if nothing). docs/model-summary.md compares with the cards.
+// ("" if nothing). docs/families.md compares with the cards.
 struct CardCount {
   uint64_t active = 0;
   std::string_view without;
@@ -218,6 +218,12 @@ std::string SpellingOf(const Summary& summary, const ParameterCount& parameters)
 }
 
 }  // namespace
+
+std::string SummaryLine(const Summary& summary) {
+  const MoeModel& model = summary.model;
+  return Cat(model.family().name, ": ", SpellingOf(summary, CountParameters(model)), "; ",
+             LayersText(model), "; ", ExpertsText(model));
+}
 
 std::string SummaryText(const Summary& summary) {
   const MoeModel& model = summary.model;

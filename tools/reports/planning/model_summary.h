@@ -24,6 +24,8 @@ struct Summary {
   const PromisedModel* promised = nullptr;  // of a config without tensors
 };
 std::string SummaryText(const Summary& summary);
+// "qwen3moe: 30.5B total, 3.4B active (30B-A3B, ...); 48 layers, ...".
+std::string SummaryLine(const Summary& summary);
 moepack::Json SummaryJson(const Summary& summary);
 
 }  // namespace moepack::cli

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/text/text.h"
@@ -91,6 +92,15 @@ std::string PlaceText(const std::vector<SessionPlace>& places) {
                FormatCount(place.tokens), KnownText(place.known_share), place.rule});
   }
   return table.Render();
+}
+
+std::string PlaceLine(const std::vector<SessionPlace>& places) {
+  if (places.size() == 1) return Cat("group ", places.front().group);
+  std::map<uint32_t, uint64_t> counts;
+  for (const SessionPlace& place : places) ++counts[place.group];
+  std::vector<std::string> groups;
+  for (const auto& [group, count] : counts) groups.push_back(Cat(count, " in group ", group));
+  return Cat(Plural(places.size(), "session"), ": ", Join(groups, ", "));
 }
 
 Json PlaceJson(const std::string& source, const std::vector<SessionPlace>& places) {

@@ -39,6 +39,8 @@ SessionPlace PlaceByRace(const std::string& session, const std::vector<uint32_t>
 std::string PlacementLine(const PlacementTable& table);
 
 std::string PlaceText(const std::vector<SessionPlace>& places);
+// "group 1" for one session, "12 sessions: 5 in group 0, 7 in group 1" for several.
+std::string PlaceLine(const std::vector<SessionPlace>& places);
 moepack::Json PlaceJson(const std::string& source, const std::vector<SessionPlace>& places);
 
 }  // namespace moepack::cli

@@ -49,6 +49,16 @@ std::string ComparisonTable(const std::vector<ComparedPlan>& plans) {
   return table.Render();
 }
 
+std::string ComparisonLine(const std::vector<ComparedPlan>& plans) {
+  std::vector<std::string> groups, nodes;
+  for (const ComparedPlan& compared : plans) {
+    groups.push_back(std::to_string(compared.plan.groups.size()));
+    nodes.push_back(compared.bytes ? FormatBytes(LargestNode(*compared.bytes)) : "-");
+  }
+  return Cat("compared ", Join(groups, ", "), " groups; the largest nodes have ",
+             Join(nodes, ", "));
+}
+
 Json ComparisonJson(const std::vector<ComparedPlan>& plans) {
   Json out = Json::array();
   for (const ComparedPlan& compared : plans) {

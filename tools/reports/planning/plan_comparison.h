@@ -20,6 +20,8 @@ struct ComparedPlan {
 
 // One line per plan; captures only if plans have expectations.
 std::string ComparisonTable(const std::vector<ComparedPlan>& plans);
+// "compared 2, 4 groups; the largest nodes have 9.1 MB, 5.2 MB".
+std::string ComparisonLine(const std::vector<ComparedPlan>& plans);
 moepack::Json ComparisonJson(const std::vector<ComparedPlan>& plans);
 
 }  // namespace moepack::cli

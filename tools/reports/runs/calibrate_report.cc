@@ -24,24 +24,12 @@ std::string Reasons(const CalibratedOutcome& sum) {
   };
   add(sum.few_tokens, "with few tokens");
   add(sum.worse, "that feedback did not help on held-out text");
-  add(sum.unseen, "that no token is multiplied with");
+  add(sum.unseen, "that no token reaches");
   return Join(reasons, ", ");
 }
 
 std::string Matrices(uint64_t count) {
   return Cat(FormatCount(count), count == 1 ? " matrix" : " matrices");
-}
-
-CalibratedOutcome SumOf(const CalibratedRecord& record) {
-  CalibratedOutcome sum;
-  for (const CalibratedOutcome& layer : record.layers) {
-    sum.matrices += layer.matrices;
-    sum.accepted += layer.accepted;
-    sum.few_tokens += layer.few_tokens;
-    sum.worse += layer.worse;
-    sum.unseen += layer.unseen;
-  }
-  return sum;
 }
 
 }  // namespace
@@ -67,7 +55,7 @@ std::string CalibrateNeedsText(const CalibrateNeeds& needs) {
              " tokens; ", FormatBytes(RowsInMemory(needs) + estimate.matrix_bytes),
              " of activations and matrices, ", FormatBytes(estimate.weight_bytes),
              " of weights in memory, ", FormatBytes(estimate.row_bytes - RowsInMemory(needs)),
-             " on disk; about ", FormatElapsed(estimate.products / needs.rate), "\n");
+             " on disk; about ", FormatElapsed(estimate.seconds), "\n");
 }
 
 Json CalibrateNeedsJson(const CalibrateNeeds& needs) {
@@ -86,13 +74,12 @@ Json CalibrateNeedsJson(const CalibrateNeeds& needs) {
           {"memory_bytes", RowsInMemory(needs) + estimate.matrix_bytes},
           {"weight_bytes", estimate.weight_bytes},
           {"disk_bytes", estimate.row_bytes - RowsInMemory(needs)},
-          {"multiplications", estimate.products},
-          {"seconds", estimate.products / needs.rate}};
+          {"seconds", estimate.seconds}};
 }
 
 std::string CalibratedSummary(const CalibratedRecord& record) {
   using namespace calibrate_report;
-  const CalibratedOutcome sum = SumOf(record);
+  const CalibratedOutcome sum = record.sum();
   const std::string reasons = Reasons(sum);
   return Cat("calibrated on ", Plural(record.tokens(), "token"), ": ", FormatCount(sum.accepted),
              " of ", Matrices(sum.matrices), " encoded with feedback",
@@ -101,7 +88,7 @@ std::string CalibratedSummary(const CalibratedRecord& record) {
 
 Json CalibratedSummaryJson(const CalibratedRecord& record) {
   using namespace calibrate_report;
-  const CalibratedOutcome sum = SumOf(record);
+  const CalibratedOutcome sum = record.sum();
   return {{"tokens", record.tokens()},    {"matrices", sum.matrices}, {"accepted", sum.accepted},
           {"few_tokens", sum.few_tokens}, {"worse", sum.worse},       {"unseen", sum.unseen}};
 }

@@ -40,6 +40,13 @@ Json LoopJson(const runtime::LoopRate& loops) {
           {"repeated_share", loops.repeated_share}};
 }
 
+Json CalibrationJson(const CalibrationKeys& keys) {
+  return {{"version", keys.version},
+          {"method", keys.method},
+          {"texts", keys.texts},
+          {"tokens", keys.tokens}};
+}
+
 Json BaseJson(const runtime::EvalBase& base) {
   Json json = LikelihoodJson(base.likelihood);
   json["loops"] = OrNull(base.loops, LoopJson);
@@ -150,6 +157,7 @@ Json EvalJson(const EvalReport& report) {
                                                   {"shard", versions.shard},
                                                   {"replica", versions.replica}}
                                            : Json(nullptr)},
+          {"calibrated", OrNull(report.calibrated, CalibrationJson)},
           {"context", report.context},
           {"scored", report.score_half ? "second half" : "all but the first"},
           {"reference", OrNull(summary.reference, BaseJson)},

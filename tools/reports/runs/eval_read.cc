@@ -257,6 +257,15 @@ Result<runtime::RuleFigures> ReadRule(const JsonFields& fields) {
   return rule;
 }
 
+Result<CalibrationKeys> ReadCalibration(const JsonFields& fields) {
+  CalibrationKeys keys;
+  SHARD_TRY(keys.version, Label(fields, "version"));
+  SHARD_TRY(keys.method, Label(fields, "method"));
+  SHARD_TRY(keys.texts, Label(fields, "texts"));
+  SHARD_TRY(keys.tokens, fields.Unsigned("tokens"));
+  return keys;
+}
+
 Status ReadSetting(const JsonFields& fields, EvalReport& report) {
   SHARD_TRY(const uint64_t version, fields.Unsigned("version"));
   if (version != kEvaluationVersion) {
@@ -325,6 +334,7 @@ Result<EvalReport> EvalFromJson(const std::string& where, const Json& document) 
   EvalReport report;
   SHARD_CHECK(ReadSetting(fields, report));
   runtime::EvalSummary& summary = report.summary;
+  SHARD_CHECK(ReadMaybe(fields, "calibrated", report.calibrated, ReadCalibration));
   SHARD_CHECK(ReadMaybe(fields, "reference", summary.reference, ReadBase));
   SHARD_CHECK(ReadMaybe(fields, "unmasked", summary.full, ReadBase));
   SHARD_CHECK(ReadMaybe(fields, "quantization", summary.quantization, ReadDamage));

@@ -257,6 +257,39 @@ std::string YardstickText(const EvalSummary& summary) {
   return text.empty() ? "" : text + "(Types of llama.cpp, by what they cost Llama-3-8B.)\n";
 }
 
+// One sentence: what the split, or else the quantization, costs, and whether the gates hold.
+std::string VerdictText(const EvalReport& report) {
+  const EvalSummary& summary = report.summary;
+  std::string text;
+  if (const std::optional<EvalRow>& best = summary.best_by_capture; best && best->split) {
+    text = Cat(CostText("The split", best->split->mean), " (mean KLD ",
+               Digits(best->split->mean, 4), ") and keeps ", Share(best->capture),
+               " of the gate mass where capture chooses the group");
+  } else if (best && best->total) {
+    text = Cat(CostText("The split with its types", best->total->mean), " (mean KLD ",
+               Digits(best->total->mean, 4), ") where capture chooses the group");
+  } else if (summary.quantization) {
+    text = Cat(CostText("Quantization", summary.quantization->mean), " (mean KLD ",
+               Digits(summary.quantization->mean, 4), ")");
+  } else {
+    const runtime::EvalBase& model = summary.full ? *summary.full : *summary.reference;
+    text = Cat("The model has a perplexity of ", Digits(model.likelihood.perplexity, 3),
+               ", and there is nothing to compare it with");
+  }
+  if (report.gates.empty()) return text + ".\n";
+  const auto failed =
+      std::count_if(report.gates.begin(), report.gates.end(),
+                    [](const EvalReport::GateOutcome& gate) { return !gate.failed.empty(); });
+  if (failed == 0) return text + "; every gate holds.\n";
+  return Cat(text, "; ", failed, " of ", Plural(report.gates.size(), "gate"), " failed.\n");
+}
+
+std::string CalibratedText(const EvalReport& report) {
+  if (!report.calibrated) return "";
+  return Cat("The weights were calibrated on ", Plural(report.calibrated->tokens, "token"), " (",
+             Shown(report.calibrated->method), ").\n");
+}
+
 std::string NotHeldOut(const EvalReport& report) {
   if (!report.quality) return "";
   return manifest::NotHeldOutText(report.quality->made_from, report.quality->sessions);
@@ -294,12 +327,13 @@ CiReport EvalCi(const EvalReport& report) {
 
 std::string EvalText(const EvalReport& report) {
   const EvalSummary& summary = report.summary;
-  std::string text = LikelihoodTable(summary) + "\n" + DamageText(report);
+  std::string text =
+      Cat(VerdictText(report), "\n", LikelihoodTable(summary), "\n", DamageText(report));
   if (!summary.groups.empty()) {
     text += CaptureTable(summary) + "\n" + CaptureLayers(summary) + "\n" + SessionTable(summary) +
             "\n" + RulesText(summary) + BestGroupsText(summary);
   }
-  text += YardstickText(summary);
+  text += YardstickText(summary) + CalibratedText(report);
   const std::string not_held_out = NotHeldOut(report);
   if (!not_held_out.empty()) text += not_held_out + "\n";
   for (const std::string& failure : report.failed) text += "gate failed: " + Shown(failure) + "\n";

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libshard/base/text/json.h"
+#include "libshard/calibrate/calibrated_record.h"
 #include "manifest/document/manifest.h"
 #include "runtime-shim/eval/summary.h"
 #include "tools/reports/ci_report.h"
@@ -31,6 +32,7 @@ struct EvalReport {
   // For a distribution: which one it is, and its figures by group and bucket.
   manifest::Versions versions = {};
   std::optional<manifest::QualityRecord> quality = std::nullopt;
+  std::optional<CalibrationKeys> calibrated = std::nullopt;  // how its weights were encoded
 };
 
 std::string EvalText(const EvalReport& report);

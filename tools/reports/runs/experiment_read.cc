@@ -35,6 +35,7 @@ Result<ExperimentFigures> FiguresFromJson(const JsonFields& row) {
   ExperimentFigures figures;
   SHARD_TRY(figures.row, row.String("row"));
   SHARD_TRY(figures.refitted, row.BoolOr("refitted", false));
+  SHARD_TRY(figures.calibrated, row.BoolOr("calibrated", false));
   if (row.Has("node_bytes")) {
     SHARD_TRY(figures.node_bytes, row.Unsigned("node_bytes"));
   }

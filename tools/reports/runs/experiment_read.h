@@ -15,7 +15,7 @@ namespace moepack::cli {
 // One row, with each session on the node that captures most of it.
 struct ExperimentFigures {
   std::string row;  // may come from anywhere
-  bool refitted = false;
+  bool refitted = false, calibrated = false;
   std::optional<uint64_t> node_bytes;  // of the largest node; no value without a split
   uint64_t sessions = 0;
   runtime::Estimate kld, loss, top1;

@@ -92,6 +92,11 @@ std::string ExperimentText(const runtime::ExperimentRule& rule,
   return Cat(text, "wrote ", Shown(out), "\n");
 }
 
+std::string ExperimentLine(const runtime::ExperimentState& state, const std::string& out) {
+  return Cat("wrote ", Shown(out), ": ", Plural(state.rows.size(), "row"), " on ",
+             Plural(state.rows.front().sessions.size(), "held-out session"));
+}
+
 std::string ExperimentDryRunText(const ExperimentDryRun& plan) {
   Table table({"weights", ">rows", ">runs", ">tokens", ">in memory", ">time, about"});
   double seconds = 0;

@@ -14,6 +14,9 @@ namespace moepack::cli {
 std::string ExperimentText(const runtime::ExperimentRule& rule,
                            const runtime::ExperimentState& state, const std::string& out);
 
+// "wrote experiment.json: 4 rows on 12 held-out sessions".
+std::string ExperimentLine(const runtime::ExperimentState& state, const std::string& out);
+
 struct PlannedPass {
   std::string name;
   std::vector<std::string> rows;

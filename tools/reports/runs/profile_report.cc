@@ -97,6 +97,16 @@ std::string ProfileText(const ProfileReport& report) {
   return text;
 }
 
+std::string ProfileLine(const ProfileReport& report) {
+  std::vector<std::string> files;
+  for (const std::string& file : {report.out, report.trace, report.imatrix}) {
+    if (!file.empty()) files.push_back(Shown(file));
+  }
+  return Cat(files.empty() ? "" : Cat("wrote ", moepack::Join(files, ", "), "; "),
+             report.summary.stable() ? "the halves of the texts agree in every layer"
+                                     : "the halves of the texts disagree: add text");
+}
+
 Json ProfileJson(const ProfileReport& report) {
   Json layers = Json::array(), super_experts = Json::array(), buckets = Json::array();
   for (const LayerSummary& layer : report.summary.layers) {
@@ -124,14 +134,18 @@ Json ProfileJson(const ProfileReport& report) {
           {"imatrix", written(report.imatrix)}};
 }
 
+std::string ProfilePlanLine(const std::vector<TokenSession>& sessions) {
+  return Cat(Plural(sessions.size(), "session"), ", ", Plural(CountTokens(sessions), "token"),
+             "; nothing was run");
+}
+
 std::string ProfilePlanText(const std::vector<TokenSession>& sessions, uint32_t generate) {
   Table table({"session", "bucket", ">tokens", ">generated at most"});
   for (const TokenSession& session : sessions) {
     table.Row({session.name, session.bucket.empty() ? "-" : session.bucket,
                FormatCount(session.tokens.size()), FormatCount(generate)});
   }
-  return table.Render() + Cat("\n", Plural(sessions.size(), "session"), ", ",
-                              Plural(CountTokens(sessions), "token"), "; nothing was run\n");
+  return Cat(table.Render(), "\n", ProfilePlanLine(sessions), "\n");
 }
 
 Json ProfilePlanJson(const std::vector<TokenSession>& sessions, uint32_t generate) {

@@ -18,10 +18,13 @@ struct ProfileReport {
 };
 
 std::string ProfileText(const ProfileReport& report);
+// What was written, and whether there was enough text.
+std::string ProfileLine(const ProfileReport& report);
 moepack::Json ProfileJson(const ProfileReport& report);
 
 // For a dry run: what would be run.
 std::string ProfilePlanText(const std::vector<TokenSession>& sessions, uint32_t generate);
+std::string ProfilePlanLine(const std::vector<TokenSession>& sessions);
 moepack::Json ProfilePlanJson(const std::vector<TokenSession>& sessions, uint32_t generate);
 
 uint64_t CountTokens(const std::vector<TokenSession>& sessions);

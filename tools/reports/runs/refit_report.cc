@@ -52,6 +52,11 @@ std::string TakenLines(const std::vector<runtime::CalibrationBucket>& buckets) {
   return Join(lines, "\n");
 }
 
+std::string RefitNeedsLine(const RefitNeeds& needs) {
+  return Cat("would take about ", FormatElapsed(needs.estimate.products / needs.rate), " for ",
+             Plural(needs.tokens, "token"));
+}
+
 std::string RefitNeedsText(const RefitNeeds& needs) {
   const runtime::RefitEstimate& estimate = needs.estimate;
   const std::string taken = TakenLines(needs.buckets);
@@ -92,6 +97,14 @@ Json RefitNeedsJson(const RefitNeeds& needs) {
           {"machines", needs.machines},
           {"seconds_of_one",
            (needs.machines > 1 ? needs.products_of_one : estimate.products) / needs.rate}};
+}
+
+std::string RefittedLine(const RefitRecord& record) {
+  const auto accepted = static_cast<uint64_t>(
+      std::count_if(record.outcomes.begin(), record.outcomes.end(),
+                    [](const RefitOutcome& outcome) { return outcome.accepted; }));
+  return Cat("the refit of ", accepted, " of ", Plural(record.outcomes.size(), "group"),
+             " was accepted, counted layer by layer");
 }
 
 std::string RefitText(const RefitRecord& record) {

@@ -30,8 +30,11 @@ struct RefitNeeds {
 // everything.
 std::string TakenLines(const std::vector<runtime::CalibrationBucket>& buckets);
 std::string RefitNeedsText(const RefitNeeds& needs);
+std::string RefitNeedsLine(const RefitNeeds& needs);
 Json RefitNeedsJson(const RefitNeeds& needs);
 // All layers and groups of a refit.
 std::string RefitText(const RefitRecord& record);
+// "the refit of 8 of 9 groups was accepted, counted layer by layer".
+std::string RefittedLine(const RefitRecord& record);
 
 }  // namespace moepack::cli

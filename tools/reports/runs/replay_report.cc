@@ -1,5 +1,6 @@
 #include "tools/reports/runs/replay_report.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -132,6 +133,16 @@ std::string ReplayText(const ReplayReport& report) {
   if (!report.fixed_from.empty())
     text += Cat("static: the best of ", Shown(report.fixed_from), "\n");
   return text + "\n" + RowsText(report, counted[0] + counted[1]);
+}
+
+std::string ReplayLine(const ReplayReport& report) {
+  const auto most = std::max_element(
+      report.rows.begin(), report.rows.end(),
+      [](const ReplayRow& a, const ReplayRow& b) { return RateOf(a.all()) < RateOf(b.all()); });
+  if (most == report.rows.end()) return "";
+  return Cat("most hits: ", RateText(most->all()), " by ",
+             kCachePolicyNames[static_cast<size_t>(most->policy)], " with ",
+             Plural(report.sizes[most->size].slots, "slot"));
 }
 
 Json ReplayJson(const ReplayReport& report) {

@@ -28,6 +28,8 @@ struct ReplayReport {
   std::string fixed_from;              // where the static set comes from; "" without one
 };
 std::string ReplayText(const ReplayReport& report);
+// The row with the most hits.
+std::string ReplayLine(const ReplayReport& report);
 Json ReplayJson(const ReplayReport& report);
 
 // The same for statistics, which have no order.

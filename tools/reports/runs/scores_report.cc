@@ -102,6 +102,11 @@ std::string FactLines(const ExpertScores& scores) {
 
 }  // namespace
 
+std::string ScoresLine(const ExpertScores& scores) {
+  return Cat(scores.format, ": ", Plural(scores.sessions.size(), "session"), ", ",
+             Plural(SummarizeScores(scores).size(), "layer"), ", ", BasisText(scores.basis));
+}
+
 std::string ScoresText(const ExpertScores& scores) {
   Table buckets({"bucket", ">sessions", ">tokens"});
   for (const ScoreBucket& bucket : BucketsOf(scores)) {

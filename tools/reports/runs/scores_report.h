@@ -10,6 +10,8 @@ namespace moepack::cli {
 
 // Format, sessions by bucket, a line per layer, and Super Experts. Warnings are not included.
 std::string ScoresText(const ExpertScores& scores);
+// "moepack-statistics: 12 sessions, 3 layers, reap (...)".
+std::string ScoresLine(const ExpertScores& scores);
 Json ScoresReportJson(const ExpertScores& scores);
 
 }  // namespace moepack::cli

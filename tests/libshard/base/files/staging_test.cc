@@ -173,7 +173,7 @@ TEST(StagingDirectory, LeavesFilesPublishedByAnotherRunAlone) {
     EXPECT_EQ(refused.error().message,
               (dir / "out.partial/files").string() +
                   ": expected the directory that this run writes, found another or none");
-    EXPECT_THAT(refused.error().hint, HasSubstr("the file system keeps no locks"));
+    EXPECT_THAT(refused.error().hint, HasSubstr("the file system has no locks"));
   }
   EXPECT_EQ(fixtures::ReadFile(dir / "out/f"), "of another run");
 }

@@ -93,7 +93,7 @@ TEST(RegistryErrors, TooLargeSuggestsAProxy) {
   const Error error = RegistryError(kRefusedRequest, RefusingReply(413, "<html>", "text/html"));
   EXPECT_EQ(error.code, Code::kIo);
   EXPECT_EQ(error.message,
-            "oci://h/x:v1: expected it to be taken, found status 413 (too large), a web page");
+            "oci://h/x:v1: expected it to be accepted, found status 413 (too large), a web page");
   EXPECT_THAT(error.hint, HasSubstr("proxy"));
 }
 

@@ -63,7 +63,7 @@ TEST_F(KeyFiles, NeverReplacesExistingFiles) {
     const Status written = WriteKeyPair(paths, NewKey(), {});
     ASSERT_FALSE(written);
     EXPECT_EQ(written.error().code, Code::kInvalidArgument);
-    EXPECT_EQ(written.error().message, there + ": expected no such file, found one");
+    EXPECT_EQ(written.error().message, there + ": expected a new file, found one that exists");
     EXPECT_EQ(ReadFile(there), "mine");
     std::filesystem::remove(there);
     EXPECT_TRUE(std::filesystem::is_empty(dir_.path()));
@@ -83,7 +83,8 @@ TEST_F(KeyFiles, NeverReplacesAFileThatAppearsMeanwhile) {
   const Status written = WriteKeyPair({Path(temporary), Path("release")}, NewKey(), {});
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().code, Code::kInvalidArgument);
-  EXPECT_EQ(written.error().message, Path(temporary) + ": expected no such file, found one");
+  EXPECT_EQ(written.error().message,
+            Path(temporary) + ": expected a new file, found one that exists");
   EXPECT_EQ(written.error().hint, "keys are never overwritten: choose another name");
   EXPECT_TRUE(std::filesystem::is_empty(dir_.path()));
 }

@@ -73,13 +73,13 @@ TEST_F(VerifyingSignatures, RejectsAChangedPayload) {
   OciManifest oci = Signatures();
   const std::string digest = oci.layers[0].digest;
   const std::string payload = store_.texts[digest];
-  // Other bytes under the promised digest.
+  // Other bytes under the stated digest.
   std::string other = payload;
   other.replace(other.find("localhost"), 9, "remotemac");
   store_.Put(digest, other);
-  EXPECT_THAT(Refusal(keys_), HasSubstr("(1 signature found, payload missing or damaged)"));
+  EXPECT_THAT(Refusal(keys_), HasSubstr("(1 signature found, payload missing or corrupt)"));
   store_.texts.erase(digest);
-  EXPECT_THAT(Refusal(keys_), HasSubstr("(1 signature found, payload missing or damaged)"));
+  EXPECT_THAT(Refusal(keys_), HasSubstr("(1 signature found, payload missing or corrupt)"));
   // Other bytes under their own digest.
   const TextBlob blob = MakeBlob(kPayloadType, other);
   store_.Put(blob.blob.digest, other);

@@ -45,8 +45,8 @@ class OciLayoutTest : public testing::Test {
     return *std::move(layout);
   }
   Result<Added> Add(OciLayout& layout, LinkKind link,
-                    const std::string& promised = "some bytes") const {
-    return layout.AddFile(LocalTree(dir_.path()), "file", Blob(promised), link, {});
+                    const std::string& stated = "some bytes") const {
+    return layout.AddFile(LocalTree(dir_.path()), "file", Blob(stated), link, {});
   }
   fixtures::TempDir dir_;
 };

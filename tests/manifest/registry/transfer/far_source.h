@@ -64,11 +64,11 @@ class FarSource final : public ByteSource {
   }
 
   const std::string& bytes() const { return bytes_; }
-  Promise Promised(uint64_t cell_bytes = 0) const {
-    Promise promise{"far: blob", Sha256Hex(bytes_), bytes_.size(), {cell_bytes, {}}};
+  StatedContent Stated(uint64_t cell_bytes = 0) const {
+    StatedContent stated{"far: blob", Sha256Hex(bytes_), bytes_.size(), {cell_bytes, {}}};
     for (uint64_t at = 0; cell_bytes > 0 && at < bytes_.size(); at += cell_bytes)
-      promise.cells.sha256.push_back(Sha256Hex(std::string_view(bytes_).substr(at, cell_bytes)));
-    return promise;
+      stated.cells.sha256.push_back(Sha256Hex(std::string_view(bytes_).substr(at, cell_bytes)));
+    return stated;
   }
 
  private:

@@ -144,7 +144,7 @@ int FetchToASmallDisk(const std::filesystem::path& place) {
   const auto directory = InsideDirectory::Open(place);
   const FarSource from(BytesFromSeed(100'000));
   const auto fetch = [&] {
-    return FetchFile(from, from.Promised(), *directory, "file", SmallCells());
+    return FetchFile(from, from.Stated(), *directory, "file", SmallCells());
   };
   const auto full = fetch();
   const std::string expected =
@@ -198,13 +198,13 @@ TEST_F(FetchFileOthersTest, FourConnectionsUseLessThanSixtyMebibytes) {
   Sha256 sha256;
   const std::vector<std::byte> block(1u << 20, std::byte{7});
   for (uint64_t at = 0; at < kBytes; at += block.size()) sha256.Update(block);
-  const Promise promise{"far: blob", sha256.Finish(), kBytes, {}};
+  const StatedContent stated{"far: blob", sha256.Finish(), kBytes, {}};
   const int status = InChild([&] {
     std::ofstream("/proc/self/clear_refs") << "5";  // forgets the peak of the parent
     const uint64_t before = OwnMemory("VmRSS:");
     FetchOptions options;
     options.parallel_from = 0;
-    const auto report = FetchFile(EndlessSource(kBytes), promise, *directory_, "file", options);
+    const auto report = FetchFile(EndlessSource(kBytes), stated, *directory_, "file", options);
     const uint64_t peak = OwnMemory("VmHWM:");
     if (report && peak > before && peak - before < kMost) return 0;
     std::fprintf(stderr, "peak %lu kB, %lu kB before\n", peak, before);

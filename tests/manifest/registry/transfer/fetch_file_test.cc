@@ -47,7 +47,7 @@ TEST_F(FetchFileTest, ReplacesAnExistingFileAndMakesFolders) {
   Put("file", "old");
   ASSERT_TRUE(Fetch(from));
   ExpectWhole(from);
-  const auto report = FetchFile(from, from.Promised(), *directory_, "a/b/file", SmallCells());
+  const auto report = FetchFile(from, from.Stated(), *directory_, "a/b/file", SmallCells());
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(Files(), (std::vector<std::string>{"a/b/file", "file"}));
 }
@@ -97,30 +97,30 @@ TEST_F(FetchFileTest, AnInterruptKeepsFinishedCells) {
 
 TEST_F(FetchFileTest, RefusesASourceOfTheWrongSizeBeforeWriting) {
   const FarSource from(BytesFromSeed(5000));
-  Promise promise = from.Promised();
-  promise.size = 4999;
-  const auto report = FetchFile(from, promise, *directory_, "file", SmallCells());
+  StatedContent stated = from.Stated();
+  stated.size = 4999;
+  const auto report = FetchFile(from, stated, *directory_, "file", SmallCells());
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().code, Code::kCorrupt);
   EXPECT_EQ(report.error().message,
-            "far: blob: size: expected 4999 bytes as promised, found 5000 on the server "
+            "far: blob: size: expected 4999 bytes as stated, found 5000 on the server "
             "(https://far/blob)");
   EXPECT_TRUE(Files().empty());
 }
 
-TEST_F(FetchFileTest, RefusesMalformedPromises) {
+TEST_F(FetchFileTest, RefusesMalformedStatements) {
   const FarSource from(BytesFromSeed(3 * kTestCell));
-  const auto message = [&](const std::function<void(Promise&, FetchOptions&)>& bend) {
-    Promise promise = from.Promised(kTestCell);
+  const auto message = [&](const std::function<void(StatedContent&, FetchOptions&)>& bend) {
+    StatedContent stated = from.Stated(kTestCell);
     FetchOptions options = SmallCells();
-    bend(promise, options);
-    const auto report = FetchFile(from, promise, *directory_, "file", options);
+    bend(stated, options);
+    const auto report = FetchFile(from, stated, *directory_, "file", options);
     return report ? std::string("no error") : report.error().message;
   };
-  EXPECT_THAT(message([](auto& promise, auto&) { promise.sha256 = "ABC"; }),
+  EXPECT_THAT(message([](auto& stated, auto&) { stated.sha256 = "ABC"; }),
               HasSubstr("sha256: expected 64 hexadecimal digits, found \"ABC\""));
-  EXPECT_THAT(message([](auto& promise, auto& options) {
-                promise.size = uint64_t{1} << 62;
+  EXPECT_THAT(message([](auto& stated, auto& options) {
+                stated.size = uint64_t{1} << 62;
                 options.cell_bytes = 1;
               }),
               HasSubstr("size: expected at most 4194304 cells of 1 bytes"));
@@ -157,9 +157,9 @@ TEST_F(FetchFileTest, IgnoresAChunkMapWithOtherCells) {
   for (const bool shorter : {false, true}) {
     FarSource from(BytesFromSeed(10 * kTestCell));
     Spoil(from, 7, 1);
-    Promise promise = from.Promised(shorter ? kTestCell : kTestCell / 2);
-    if (shorter) promise.cells.sha256.pop_back();
-    const auto report = FetchFile(from, promise, *directory_, "file", SmallCells());
+    StatedContent stated = from.Stated(shorter ? kTestCell : kTestCell / 2);
+    if (shorter) stated.cells.sha256.pop_back();
+    const auto report = FetchFile(from, stated, *directory_, "file", SmallCells());
     ASSERT_TRUE(report) << report.error().message;
     EXPECT_EQ(report->again_bytes, from.size());
   }
@@ -177,7 +177,7 @@ TEST_F(FetchFileTest, LeavesNothingIfBytesStayWrong) {
     EXPECT_EQ(report.error().message,
               Cat("far: blob: content: expected sha256:", Sha256Hex(from.bytes()),
                   ", found sha256:", Sha256Hex(damaged), "; discarded after 2 attempts"));
-    EXPECT_EQ(report.error().hint, "the copy on the server is damaged: publish it again");
+    EXPECT_EQ(report.error().hint, "the copy on the server is corrupt: publish it again");
     EXPECT_TRUE(Files().empty());
   }
 }
@@ -185,14 +185,14 @@ TEST_F(FetchFileTest, LeavesNothingIfBytesStayWrong) {
 TEST_F(FetchFileTest, IgnoresAChunkMapThatContradictsTheDigest) {
   FarSource from(BytesFromSeed(4 * kTestCell));
   FarSource damaged(BytesFromSeed(4 * kTestCell, 2));
-  Promise promise = from.Promised();
-  promise.cells = damaged.Promised(kTestCell).cells;
+  StatedContent stated = from.Stated();
+  stated.cells = damaged.Stated(kTestCell).cells;
   // The first attempt brings the bytes of the map, which do not match the digest.
   from.after = [&](uint64_t offset, std::span<std::byte> out) {
     if (from.counts->bytes > 4 * kTestCell) return;
     std::memcpy(out.data(), damaged.bytes().data() + offset, out.size());
   };
-  const auto report = FetchFile(from, promise, *directory_, "file", SmallCells(1));
+  const auto report = FetchFile(from, stated, *directory_, "file", SmallCells(1));
   ASSERT_TRUE(report) << report.error().message;
   ExpectWhole(from);
   EXPECT_EQ(report->again_bytes, from.size());
@@ -232,15 +232,15 @@ TEST_F(FetchFileTest, RefetchesAPartOfTheWrongSize) {
 TEST_F(FetchFileTest, ForeignOrDamagedSideFilesDiscardThePart) {
   const FarSource other(BytesFromSeed(20 * kTestCell, 3));
   FarSource from(BytesFromSeed(20 * kTestCell));
-  const std::string right = CellMap(from.Promised().sha256, from.size(), kTestCell).Text();
+  const std::string right = CellMap(from.Stated().sha256, from.size(), kTestCell).Text();
   const std::vector<std::string> texts = {
       "",
       "{",
       right.substr(0, right.size() / 2),
       std::string(100'000, '1'),
-      CellMap(other.Promised().sha256, from.size(), kTestCell).Text(),
-      CellMap(from.Promised().sha256, from.size() + 1, kTestCell).Text(),
-      CellMap(from.Promised().sha256, from.size(), kTestCell / 2).Text()};
+      CellMap(other.Stated().sha256, from.size(), kTestCell).Text(),
+      CellMap(from.Stated().sha256, from.size() + 1, kTestCell).Text(),
+      CellMap(from.Stated().sha256, from.size(), kTestCell / 2).Text()};
   for (const std::string& text : texts) {
     FetchSome(from, 15 * kTestCell);
     Put("file.cells", text);

@@ -14,7 +14,7 @@ class FetchPassTest : public FetchSample {
  protected:
   PartFile Open(const FarSource& from) const {
     auto part = PartFile::Open(*directory_, "file",
-                               CellMap(from.Promised().sha256, from.size(), kTestCell), {});
+                               CellMap(from.Stated().sha256, from.size(), kTestCell), {});
     EXPECT_TRUE(part);
     return std::move(*part);
   }
@@ -86,7 +86,7 @@ TEST(FetchPassOnDiskTest, StartsNoMoreCellsThanMayBeLost) {
   const auto directory = InsideDirectory::Open(dir.path());
   ASSERT_TRUE(directory);
   FarSource from(BytesFromSeed(200 * kTestCell));
-  const std::string sha256 = from.Promised().sha256;
+  const std::string sha256 = from.Stated().sha256;
   std::atomic<uint64_t> most{0};
   std::mutex mutex;
   from.before = [&](uint64_t offset, uint64_t) {
@@ -102,7 +102,7 @@ TEST(FetchPassOnDiskTest, StartsNoMoreCellsThanMayBeLost) {
     return Ok();
   };
   FetchOptions options = SmallCells(kConnections);
-  ASSERT_TRUE(FetchFile(from, from.Promised(), *directory, "file", options));
+  ASSERT_TRUE(FetchFile(from, from.Stated(), *directory, "file", options));
   EXPECT_GT(most, 0u);
   EXPECT_LE(most, kConnections + 1);
 }

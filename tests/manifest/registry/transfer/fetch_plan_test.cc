@@ -28,8 +28,8 @@ class FetchPlanTest : public FetchSample {
                           opened_.push_back(i);
                           return ByteSourcePtr(sources_[i]);
                         },
-                        sources_[i]->Promised(), Cat("files/", i)});
-      items_.back().promise.name = Cat("far: file ", i);
+                        sources_[i]->Stated(), Cat("files/", i)});
+      items_.back().stated.name = Cat("far: file ", i);
     }
     options_ = SmallCells(3);
   }
@@ -116,7 +116,7 @@ TEST_F(FetchPlanTest, ResumesAllFilesAndReportsWhatIsRehashed) {
 
 TEST_F(FetchPlanTest, RefusesFilesThatDoNotFitBeforeOpeningAny) {
   Make({10});
-  items_[0].promise.size = uint64_t{1} << 60;
+  items_[0].stated.size = uint64_t{1} << 60;
   const auto reports = Run();
   ASSERT_FALSE(reports);
   EXPECT_EQ(reports.error().code, Code::kIo);

@@ -26,7 +26,7 @@ class FetchSample : public testing::Test {
 
   Result<FetchReport> Fetch(const FarSource& from, const FetchOptions& options = SmallCells(),
                             uint64_t map_of_cells = 0) {
-    return FetchFile(from, from.Promised(map_of_cells), *directory_, "file", options);
+    return FetchFile(from, from.Stated(map_of_cells), *directory_, "file", options);
   }
   std::vector<std::string> Files() const {
     const auto files = directory_->ListFiles();

@@ -113,6 +113,48 @@ TEST_F(ExperimentCommand, SeparatesQuantizationFromTheSplit) {
   EXPECT_FALSE(std::filesystem::exists(workspace_ / "e.json.work"));
 }
 
+TEST_F(ExperimentCommand, ComparesACalibrationWithThePlainForm) {
+  WriteAll(workspace_ / "some.txt", ReadFile(workspace_ / "fixtures/texts/manual.md"));
+  const std::string calibrated = model_ +
+                                 "--strategies contiguous --recipes Q4_K_M --context 64 "
+                                 "--calibrate some.txt --calibrate-most-tokens 400 ";
+  const ToolRun run = workspace_.Moepack("experiment " + calibrated + "-o e.json");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr(" with feedback"));
+  const Json document = Document();
+  ASSERT_EQ(document["rows"].size(), 5u);
+  const Json &alone = document["rows"][3], &both = document["rows"][4];
+  EXPECT_EQ(alone["row"], "calibrated, Q4_K_M");
+  EXPECT_TRUE(alone["calibrated"].get<bool>());
+  EXPECT_EQ(alone["difference"]["from"], "quantization, Q4_K_M");
+  EXPECT_EQ(both["row"], "calibrated, contiguous, Q4_K_M");
+  EXPECT_EQ(both["difference"]["from"], "both, contiguous, Q4_K_M");
+  EXPECT_EQ(both["node_bytes"], document["rows"][2]["node_bytes"]);
+  EXPECT_EQ(document["setup"]["calibrate"][0]["text"], "some.txt");
+  EXPECT_EQ(document["setup"]["calibrate_most_tokens"], 400);
+  EXPECT_FALSE(std::filesystem::exists(workspace_ / "e.json.work"));
+  // It is what quantize makes.
+  const ToolRun made = workspace_.Moepack(
+      "quantize fixtures/tiny-moe --recipe Q4_K_M --calibrate some.txt --most-tokens 400 "
+      "--context 64 -o out.gguf");
+  ASSERT_EQ(made.status, 0) << made.err;
+  const Json eval = workspace_.Json(
+      "eval out.gguf --against fixtures/tiny-moe --text texts.jsonl --context 64 --generate 0 "
+      "--json");
+  EXPECT_NEAR(alone["figures"]["capture"]["kld"]["mean"], eval["quantization"]["kld"]["mean"],
+              1e-9);
+  EXPECT_EQ(eval["calibrated"]["method"], "feedback-2");
+  EXPECT_THAT(ErrorOf(model_ + "--strategies contiguous --recipes Q4_K_M --calibrate texts.jsonl "
+                               "-o f.json",
+                      2),
+              testing::AllOf(HasSubstr("held-out session"),
+                             HasSubstr("hint: --calibrate and --text must name different texts")));
+  EXPECT_THAT(ErrorOf(model_ + "--strategies contiguous --recipes Q8_0,BF16 --calibrate some.txt "
+                               "--dry-run",
+                      2),
+              HasSubstr("BF16: --calibrate has no effect"));
+}
+
 // A minute: only `make check` runs it.
 class ExperimentWithRefits : public ExperimentCommand {};
 
@@ -278,6 +320,10 @@ TEST_F(ExperimentCommand, MistakesAreNamed) {
               HasSubstr("--recipes: recipe: expected one of Q2_K, "));
   EXPECT_THAT(ErrorOf(two_ + "--imatrix x.gguf", 2),
               HasSubstr("--imatrix has no effect without --recipes"));
+  EXPECT_THAT(ErrorOf(two_ + "--calibrate fixtures/texts/manual.md", 2),
+              HasSubstr("--calibrate has no effect without --recipes"));
+  EXPECT_THAT(ErrorOf(two_ + "--calibrate-most-tokens 20", 2),
+              HasSubstr("--calibrate-most-tokens has no effect without --calibrate"));
   EXPECT_THAT(ErrorOf(two_ + "--updates 20", 2),
               HasSubstr("--steps and --updates have no effect without --refit-text"));
   EXPECT_THAT(ErrorOf(two_ + "--until-error 0", 2), HasSubstr("expected a number above 0"));

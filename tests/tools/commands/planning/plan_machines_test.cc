@@ -118,6 +118,29 @@ TEST(PlanMachines, ASweepComparesGroupsAndRecipes) {
   EXPECT_THAT(text.out, HasSubstr("bytes of one node\n"));
 }
 
+TEST(PlanMachines, ASweepShowsWhatFitsOnceAndHowToPlanIt) {
+  const Workspace workspace;
+  const std::string sweep =
+      "plan fixtures/tiny-moe --sweep --groups 3,1,2 --recipes Q8_0,Q4_K_M --context 256 "
+      "--reserve 100k --node ";
+  const ToolRun run = workspace.Moepack(sweep + "6MB");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, testing::ContainsRegex("total  fits\n     2  Q4_K_M "));
+  EXPECT_THAT(run.out, testing::Not(HasSubstr("     3  Q4_K_M"))) << "the same node as with 2";
+  EXPECT_THAT(run.out, HasSubstr("     3  Q8_0 "));
+  const std::string next = "\nnext:\n  moepack ";
+  const size_t at = run.out.find(next);
+  ASSERT_NE(at, std::string::npos) << run.out;
+  const std::string command = run.out.substr(at + next.size());
+  EXPECT_EQ(command,
+            "plan fixtures/tiny-moe --node 6MBx2 --recipe Q4_K_M --context 256 --reserve "
+            "100000\n");
+  EXPECT_EQ(workspace.Moepack(command.substr(0, command.size() - 1)).status, 0);
+  EXPECT_EQ(workspace.Moepack(sweep + "6MB -q").out.substr(0, 30),
+            "best: 2 groups with Q4_K_M, 13");
+  EXPECT_THAT(workspace.Moepack(sweep + "3MB").out, HasSubstr("\nnothing fits: try "));
+}
+
 TEST(PlanMachines, ASweepRefusesOptionsThatItIgnores) {
   const Workspace workspace;
   WriteAll(workspace / "groups.json", R"({"groups": [{"*": "0-7"}, {"*": "8-15"}]})");

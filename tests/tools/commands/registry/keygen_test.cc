@@ -55,11 +55,11 @@ TEST_F(Keygen, NeverReplacesAKey) {
   const std::string before = ReadFile(workspace_ / "release.key");
   const ToolRun again = workspace_.Moepack("keygen -o release");
   EXPECT_EQ(again.status, 2);
-  EXPECT_THAT(again.err, HasSubstr("release.key: expected no such file, found one"));
+  EXPECT_THAT(again.err, HasSubstr("release.key: expected a new file, found one that exists"));
   fs::remove(workspace_ / "release.key");
   const ToolRun half = workspace_.Moepack("keygen -o release");
   EXPECT_EQ(half.status, 2);
-  EXPECT_THAT(half.err, HasSubstr("release.pub: expected no such file, found one"));
+  EXPECT_THAT(half.err, HasSubstr("release.pub: expected a new file, found one that exists"));
   EXPECT_FALSE(fs::exists(workspace_ / "release.key"));
 }
 

@@ -137,7 +137,7 @@ TEST_F(SignCommand, DamageInTheLayoutIsAMismatch) {
   text[text.find("sha256:") + 8] ^= 1;
   WriteAll(payload, text);
   const ToolRun run = Must("verify layout:models:v1 --key release.pub", 6);
-  EXPECT_THAT(run.err, HasSubstr("(1 signature found, payload missing or damaged)"));
+  EXPECT_THAT(run.err, HasSubstr("(1 signature found, payload missing or corrupt)"));
   // Signing again repairs it.
   Must("sign layout:models:v1 --key release.key --no-views");
   Must("verify layout:models:v1 --key release.pub");

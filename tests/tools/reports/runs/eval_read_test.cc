@@ -23,6 +23,7 @@ EvalReport FullEvaluation() {
   summary.sessions[0].placed = PlacementAnswer{{}, 1, 0, 2.5, true, 32, 0.75};
   summary.sessions[0].by_table = 1;
   summary.rules = {{"table", 2, 0.5, 0.1, 1, 1}, {"race", 2, 0.5, 0.15, {}, {}}};
+  report.calibrated = SomeQuantization(0.1, true).calibrated;
   report.failed = {"kld: expected <= 0.1, found 0.3"};
   return report;
 }

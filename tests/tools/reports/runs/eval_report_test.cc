@@ -32,6 +32,28 @@ TEST(EvalReportTest, WaysThatChooseTheSameGroupsAreShownOnce) {
   EXPECT_EQ(CountOf(all, "\nbest by capture, KLD and race "), 4u);
 }
 
+TEST(EvalReportTest, StartsWithItsVerdictInOneSentence) {
+  EvalReport report = SomeEvaluation();
+  const auto verdict = [&] {
+    const std::string text = EvalText(report);
+    return text.substr(0, text.find('\n'));
+  };
+  EXPECT_THAT(verdict(), testing::MatchesRegex(
+                             "The split (costs|is) [^.]*\\(mean KLD [0-9.]+\\) and keeps "
+                             "[0-9.]+ % of the gate mass where capture chooses the group\\."));
+  report.gates = {{"kld<=9", {}}, {"top1>=1", {"top1: expected >= 1, found 0.5"}}};
+  EXPECT_THAT(verdict(), HasSubstr(" chooses the group; 1 of 2 gates failed."));
+  report.gates.pop_back();
+  EXPECT_THAT(verdict(), HasSubstr(" chooses the group; every gate holds."));
+  report.summary.best_by_capture->split.reset();
+  EXPECT_THAT(verdict(), testing::StartsWith("The split with its types "));
+  report.summary.best_by_capture.reset();
+  report.summary.quantization = runtime::Damage{};
+  EXPECT_THAT(verdict(), testing::StartsWith("Quantization costs "));
+  report.summary.quantization.reset();
+  EXPECT_THAT(verdict(), testing::StartsWith("The model has a perplexity of "));
+}
+
 TEST(EvalReportTest, ADivergenceBeyondAllTypesIsWorseThanTheWorst) {
   EvalReport report = SomeEvaluation();
   for (auto* row : {&report.summary.best_by_capture, &report.summary.best_by_kld}) {

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 Json WrittenDocument() {
   runtime::ExperimentState state;
   for (const bool refitted : {false, true}) {
-    runtime::ExperimentRow row{"same", "", 8, 1000, {}, refitted};
+    runtime::ExperimentRow row{"same", "", 8, 1000, {}, refitted, false};
     for (const char* name : {"a", "b"})
       row.sessions.push_back({name, "c", 10, {{refitted ? 0.25 : 1.0, 0.5, 0.75, 0.5}}, 0});
     state.rows.push_back(row);
@@ -42,9 +42,18 @@ TEST(ExperimentRead, ReadsBackRowsWithSessions) {
   EXPECT_EQ(read->rows[0].node_bytes, 1000u);
   EXPECT_FALSE(read->rows[0].change);
   EXPECT_TRUE(read->rows[1].refitted);
+  EXPECT_FALSE(read->rows[1].calibrated);
   EXPECT_EQ(read->rows[1].from, "split, same");
   EXPECT_EQ(read->rows[1].change->mean, -0.75);
   EXPECT_EQ(read->rows[1].top1.mean, 0.75);
+}
+
+TEST(ExperimentRead, KnowsCalibratedRows) {
+  Json document = WrittenDocument();
+  document["rows"][1]["calibrated"] = true;
+  EXPECT_TRUE(ExperimentFromJson("e.json", document)->rows[1].calibrated);
+  document["rows"][1].erase("calibrated");  // as earlier versions wrote it
+  EXPECT_FALSE(ExperimentFromJson("e.json", document)->rows[1].calibrated);
 }
 
 TEST(ExperimentRead, NamesTheFieldOfAnInvalidExperiment) {

@@ -23,7 +23,7 @@ CheckedNode Failed() {
   CheckedNode node = Passed();
   node.findings.failure = 3;
   node.findings.worst = {false, 2, 0.5};
-  node.where = runtime::RoutingDifference{3, 1, "expert 8 puts out other values"};
+  node.where = runtime::RoutingDifference{3, 1, "expert 8 outputs other values"};
   return node;
 }
 
@@ -45,7 +45,7 @@ TEST(MaskingReport, AFailureSaysWhere) {
   EXPECT_THAT(text, HasSubstr("FAILED   group 2 with overlay"));
   EXPECT_THAT(text, HasSubstr("logits differ by 5.00e-01 of the largest"));
   EXPECT_THAT(text, HasSubstr("\n  the logits part at position 3; first in layer 1, position 3: "
-                              "expert 8 puts out other values\n"));
+                              "expert 8 outputs other values\n"));
   CheckedNode unplaced = Failed();
   unplaced.where.reset();
   EXPECT_THAT(CheckedNodeText(unplaced), HasSubstr("\n  the logits part at position 3\n"));
