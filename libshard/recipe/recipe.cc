@@ -31,7 +31,7 @@ class Base {
     base.file_type_ = recipe->file_type;
     base.profile_ = recipe->profile;
     base.rule_ = Cat(base.profile_ != nullptr ? "profile " : "recipe ", recipe->name);
-    if (base.profile_ == nullptr) base.rules_.emplace(*recipe, model);
+    if (base.profile_ == nullptr) base.rules_.emplace(*recipe, model, options.measured_later);
     return base;
   }
 
@@ -165,8 +165,8 @@ std::string ImportanceHint(const GgufModel& model, const GgufTensor& tensor) {
       std::any_of(model.tensors.begin(), model.tensors.end(),
                   [](const GgufTensor& other) { return other.importance != nullptr; });
   if (given) return "make the importance matrix from more text, or choose a type of more bits";
-  return "give --imatrix FILE, as profile --imatrix or llama-imatrix writes it, or choose a type "
-         "of more bits";
+  return "give --imatrix FILE, as profile --imatrix or llama-imatrix writes it, or --calibrate, or "
+         "choose a type of more bits";
 }
 
 // Refuses what llama-quantize refuses: types with so few bits that the result is useless without
@@ -222,7 +222,8 @@ Result<RecipeResult> ApplyRecipe(const RecipeOptions& options, GgufModel& model)
     const GgufTensor& tensor = model.tensors[i];
     SHARD_CHECK(CheckChange(tensor, tensor.type, options.allow_requantize));
     SHARD_CHECK(CheckChange(tensor, result.overlay_types[i], options.allow_requantize));
-    SHARD_CHECK(CheckImportance(model, tensor, tensor.type, result.choices[i].rule, recipe));
+    if (!options.measured_later)
+      SHARD_CHECK(CheckImportance(model, tensor, tensor.type, result.choices[i].rule, recipe));
     SHARD_CHECK(CheckImportance(model, tensor, result.overlay_types[i], "--overlay-type", recipe));
   }
   // The version of ggml's block layouts (GGML_QNT_VERSION of ggml.h).

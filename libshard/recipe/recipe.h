@@ -19,6 +19,8 @@ struct RecipeOptions {
   std::vector<std::string>
       tensor_types;  // "REGEX=TYPE", several joined by commas or newlines, # comments
   bool allow_requantize = false;
+  // Every matrix will have importance, although the model has none yet: a calibration measures it.
+  bool measured_later = false;
   // Keeps the source's numbers if they fit in the chosen type unchanged (int4 in q4_0, MXFP4 in
   // mxfp4). If false, they are decoded and encoded like all others.
   bool repack = true;

@@ -109,8 +109,9 @@ bool IsTied(const GgufModel& model) {
                       [](const GgufTensor& tensor) { return IsOutput(tensor.name); });
 }
 
-LlamaFacts FactsOf(const GgufModel& model) {
+LlamaFacts FactsOf(const GgufModel& model, bool importance) {
   LlamaFacts facts;
+  facts.importance = importance;
   facts.architecture = model.architecture();
   // A bound far above any real model, but low enough that products in the rules cannot overflow.
   constexpr uint64_t kMost = uint64_t{1} << 32;
@@ -126,8 +127,8 @@ LlamaFacts FactsOf(const GgufModel& model) {
   return facts;
 }
 
-LlamaRules::LlamaRules(const Recipe& recipe, const GgufModel& model)
-    : recipe_(recipe), base_(KnownType(recipe.base)), facts_(FactsOf(model)) {}
+LlamaRules::LlamaRules(const Recipe& recipe, const GgufModel& model, bool importance)
+    : recipe_(recipe), base_(KnownType(recipe.base)), facts_(FactsOf(model, importance)) {}
 
 Result<LlamaChoice> LlamaRules::Choose(const GgufTensor& tensor) {
   const Category category = CategoryOf(tensor.name);

@@ -27,7 +27,8 @@ bool IsEmbedding(std::string_view name);  // tables of token embeddings
 // True for a model without an output matrix, which uses its embedding as one.
 bool IsTied(const GgufModel& model);
 
-LlamaFacts FactsOf(const GgufModel& model);
+// `importance`: there will be importance, even if no tensor has any yet.
+LlamaFacts FactsOf(const GgufModel& model, bool importance = false);
 
 struct LlamaChoice {
   const quant::Format* type = nullptr;
@@ -51,7 +52,7 @@ class LlamaRules {
   };
 
   // Borrows `recipe`. REQUIRES: it is not a profile.
-  LlamaRules(const Recipe& recipe, const GgufModel& model);
+  LlamaRules(const Recipe& recipe, const GgufModel& model, bool importance);
 
   // Returns the type of the next tensor in LlamaOrder, before the fallback. Tensors decided by an
   // override are never passed in, so they are not counted, as in llama-quantize. kUnsupported for a

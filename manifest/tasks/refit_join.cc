@@ -218,8 +218,11 @@ Status JoinStores(const std::vector<Part>& parts, const JoinOptions& options,
   SHARD_TRY(const std::vector<JoinedFile> files, FilesOf(parts, report.record));
   for (const JoinedFile& file : files) report.files.push_back({file.file, file.size, file.from});
   SHARD_TRY(report.was_there, IsJoined(report));
-  if (options.dry_run || report.was_there) return Ok();
-  return WriteStore(parts, files, options, report);
+  if (report.was_there) return Ok();
+  if (!options.dry_run) return WriteStore(parts, files, options, report);
+  // The importance matrix is not made before it is written.
+  report.files.push_back({kRefitFile, WriteJson(RefitToJson(report.record)).size()});
+  return Ok();
 }
 
 }  // namespace

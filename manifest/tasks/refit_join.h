@@ -29,7 +29,7 @@ struct RefitJoinReport {
   uint32_t parts = 0;
   RefitRecord record;
   std::string store;                    // the directory
-  std::vector<JoinReport::File> files;  // of the store
+  std::vector<JoinReport::File> files;  // of the store; in a dry run without importance matrix
   bool was_there = false;               // the store, from a join that was killed later
   std::optional<JoinReport> distribution;
   std::vector<std::string> warnings;

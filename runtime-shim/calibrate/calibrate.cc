@@ -8,6 +8,7 @@
 #include "libshard/base/text/text.h"
 #include "libshard/model/gguf_keys.h"
 #include "runtime-shim/calibrate/encode_matrix.h"
+#include "runtime-shim/calibrate/kept_pages.h"
 #include "runtime-shim/calibrate/layer_experts.h"
 #include "runtime-shim/refit/row_store.h"
 #include "runtime-shim/refit/source_layers.h"
@@ -70,8 +71,15 @@ class CalibrateRun final : public Calibrator {
       SHARD_CHECK(EncodeOutput(encoded));
       return encoded;
     }
-    SHARD_CHECK(EncodeTrunk(layer, encoded));
+    for (const HostTensor* tensor : TrunkTensorsOf(layer)) pending_.insert(tensor);
+    SHARD_CHECK(EncodePending(encoded));
     SHARD_CHECK(RunLayer(layer, encoded, /*known=*/false));
+    // What no pass multiplies is encoded as it would be without calibration.
+    for (const HostTensor* tensor : std::exchange(pending_, {})) {
+      ++encoded.outcome.matrices;
+      ++encoded.outcome.unseen;
+      SHARD_CHECK(EncodeWhole(*tensor, encoded));
+    }
     return encoded;
   }
 
@@ -123,15 +131,11 @@ class CalibrateRun final : public Calibrator {
     const HostTensor* const embedding = model_.weights().FindTrunk(kEmbeddingTensor);
     if (embedding == nullptr || !input_.types.contains(kEmbeddingTensor)) return Ok();
     const size_t columns = embedding->shape.back();
-    InputMoments alike;
-    alike.columns = columns;
-    alike.own.resize(columns * columns);
-    for (size_t i = 0; i < columns; ++i) alike.own[i * columns + i] = 1;
-    const std::optional<FeedbackFactor> factor = FeedbackFactor::Of(alike, {}, 0, options_.jobs);
+    const FeedbackFactor alike = FeedbackFactor::Alike(columns);
     const std::vector<std::vector<float>> importances = {std::vector<float>(columns, 1), {}};
     const std::vector<float> weights = DecodedRows(*embedding, 0, RowsOf(*embedding));
     encoded.tensors[kEmbeddingTensor] = EncodeWithFeedback({weights, columns, TypeOf(*embedding)},
-                                                           *factor, importances, options_.jobs);
+                                                           alike, importances, options_.jobs);
     return StartFromEmbedding(encoded);
   }
 
@@ -184,39 +188,26 @@ class CalibrateRun final : public Calibrator {
 
   // ---- The trunk of a layer
 
-  // Runs a batch of a stream through the layer up to the experts, or through all of a layer without
-  // any, and throws away the result.
-  Status Probe(const WindowBatch& batch, const RowStore& store, bool encoded) {
-    stream_.resize(batch.tokens * spec_.width);
-    SHARD_CHECK(store.Read(batch.first, stream_));
-    watch().UseEncoded(encoded);
-    if (source_->table().empty()) return pass_[0].RunLayer(batch.windows, {}, stream_);
-    inputs_.resize(batch.tokens * spec_.expert_width());
-    shared_.resize(apart_ ? 0 : stream_.size());
-    router_.resize(apart_ ? stream_.size() : 0);
-    return pass_[0].RunToExperts(batch.windows, {stream_, inputs_, router_, shared_});
+  // Runs a batch of a stream through a part of the layer, and throws away the result: up to the
+  // experts, or what follows their sum, or all of a layer without any.
+  Status Probe(const WindowBatch& batch, bool encoded) {
+    if (!after_experts_) return RunToExperts(batch, encoded, /*keep=*/false);
+    return AddExperts(batch, encoded, /*keep=*/false);
   }
 
-  Status EncodeTrunk(uint32_t layer, EncodedLayer& encoded) {
-    std::set<const HostTensor*> pending;
-    for (const HostTensor* tensor : TrunkTensorsOf(layer)) pending.insert(tensor);
-    while (!pending.empty()) {
+  // Encodes the pending tensors that the passes of Probe multiply.
+  Status EncodePending(EncodedLayer& encoded) {
+    while (!pending_.empty()) {
       SHARD_CHECK(CheckInterrupt());
-      watch().SetPending(pending);
+      watch().SetPending(pending_);
       watch().FindGroups();
-      SHARD_CHECK(Probe(windows_.batches.front(), *encoded_, true));
+      SHARD_CHECK(Probe(windows_.batches.front(), true));
       std::vector<InputGroup>& groups = watch().groups();
       if (groups.empty()) break;
       SHARD_TRY(std::vector<MomentPair> moments, MeasureGroups(groups));
-      SHARD_CHECK(EncodeGroups(groups, std::move(moments), pending, encoded));
+      SHARD_CHECK(EncodeGroups(groups, std::move(moments), encoded));
     }
     watch().Stop();
-    // What no pass multiplies is encoded as it would be without calibration.
-    for (const HostTensor* tensor : pending) {
-      ++encoded.outcome.matrices;
-      ++encoded.outcome.unseen;
-      SHARD_CHECK(EncodeWhole(*tensor, encoded));
-    }
     return Ok();
   }
 
@@ -242,10 +233,10 @@ class CalibrateRun final : public Calibrator {
     for (const WindowBatch& batch : windows_.batches) {
       SHARD_CHECK(CheckInterrupt());
       watch().CollectRows();
-      SHARD_CHECK(Probe(batch, *encoded_, true));
+      SHARD_CHECK(Probe(batch, true));
       for (size_t i = 0; i < groups.size(); ++i) own[i] = std::move(groups[i].rows);
       watch().CollectRows();
-      SHARD_CHECK(Probe(batch, *whole_, false));
+      SHARD_CHECK(Probe(batch, false));
       for (size_t i = 0; i < groups.size(); ++i) {
         const size_t columns = groups[i].parts.front().columns;
         // Matrices that are not multiplied with every token are encoded plainly.
@@ -262,10 +253,12 @@ class CalibrateRun final : public Calibrator {
   }
 
   Status EncodeGroups(const std::vector<InputGroup>& groups, std::vector<MomentPair> moments,
-                      std::set<const HostTensor*>& pending, EncodedLayer& encoded) {
+                      EncodedLayer& encoded) {
     std::map<const HostTensor*, uint64_t> rows_done;
     for (size_t i = 0; i < groups.size(); ++i) {
-      const MatrixEncoder encoder(std::move(moments[i]), {}, options_);
+      std::vector<const quant::Format*> types;
+      for (const MatrixPart& part : groups[i].parts) types.push_back(TypeOf(*part.tensor));
+      const MatrixEncoder encoder(std::move(moments[i]), types, {}, options_);
       for (const MatrixPart& part : groups[i].parts) {
         const HostTensor& tensor = *part.tensor;
         const quant::Format* const type = TypeOf(tensor);
@@ -281,7 +274,7 @@ class CalibrateRun final : public Calibrator {
       }
     }
     for (const auto& [tensor, rows] : rows_done) {
-      pending.erase(tensor);
+      pending_.erase(tensor);
       // A matrix of which some rows are never used, or that is multiplied in overlapping parts.
       if (rows != RowsOf(*tensor)) {
         ++encoded.outcome.unseen;
@@ -301,16 +294,19 @@ class CalibrateRun final : public Calibrator {
     if (source_->table().empty()) return RunDense();
     for (const WindowBatch& batch : windows_.batches) {
       SHARD_CHECK(CheckInterrupt());
-      SHARD_CHECK(RunToExperts(batch, /*encoded=*/true));
-      SHARD_CHECK(RunToExperts(batch, /*encoded=*/false));
+      SHARD_CHECK(RunToExperts(batch, /*encoded=*/true, /*keep=*/true));
+      SHARD_CHECK(RunToExperts(batch, /*encoded=*/false, /*keep=*/true));
       Advance(batch.tokens);
     }
     const ExpertLayer experts{model_, watch(), input_.types, options_, *source_,
                               own_,   full_,   held_out_,    layer,    input_.exchange};
     SHARD_CHECK(EncodeExperts(experts, known, encoded.outcome, encoded.tensors));
+    after_experts_ = true;
+    SHARD_CHECK(EncodePending(encoded));
+    after_experts_ = false;
     for (const WindowBatch& batch : windows_.batches) {
-      SHARD_CHECK(AddExperts(batch, /*encoded=*/true));
-      SHARD_CHECK(AddExperts(batch, /*encoded=*/false));
+      SHARD_CHECK(AddExperts(batch, /*encoded=*/true, /*keep=*/true));
+      SHARD_CHECK(AddExperts(batch, /*encoded=*/false, /*keep=*/true));
       Advance(batch.tokens);
     }
     return Ok();
@@ -331,17 +327,25 @@ class CalibrateRun final : public Calibrator {
     return Ok();
   }
 
-  Status RunToExperts(const WindowBatch& batch, bool encoded) {
+  Status RunToExperts(const WindowBatch& batch, bool encoded, bool keep) {
     RowStore& store = encoded ? *encoded_ : *whole_;
     ExpertStream& stream = encoded ? own_ : full_;
-    SHARD_CHECK(Probe(batch, store, encoded));
+    stream_.resize(batch.tokens * spec_.width);
+    SHARD_CHECK(store.Read(batch.first, stream_));
+    watch().UseEncoded(encoded);
+    if (source_->table().empty()) return pass_[0].RunLayer(batch.windows, {}, stream_);
+    inputs_.resize(batch.tokens * spec_.expert_width());
+    shared_.resize(apart_ ? 0 : stream_.size());
+    router_.resize(apart_ ? stream_.size() : 0);
+    SHARD_CHECK(pass_[0].RunToExperts(batch.windows, {stream_, inputs_, router_, shared_}));
+    if (!keep) return Ok();
     for (size_t i = 0; i < shared_.size(); ++i) stream_[i] += spec_.ScaleOfExperts() * shared_[i];
     SHARD_CHECK(stream.inputs->Write(batch.first, inputs_));
     if (apart_) SHARD_CHECK(stream.router->Write(batch.first, router_));
     return store.Write(batch.first, stream_);
   }
 
-  Status AddExperts(const WindowBatch& batch, bool encoded) {
+  Status AddExperts(const WindowBatch& batch, bool encoded, bool keep) {
     RowStore& store = encoded ? *encoded_ : *whole_;
     const RowStore& sums = encoded ? *own_.sums : *full_.sums;
     stream_.resize(batch.tokens * spec_.width);
@@ -354,7 +358,7 @@ class CalibrateRun final : public Calibrator {
     } else {
       for (size_t i = 0; i < stream_.size(); ++i) stream_[i] += spec_.ScaleOfExperts() * inputs_[i];
     }
-    return store.Write(batch.first, stream_);
+    return keep ? store.Write(batch.first, stream_) : Ok();
   }
 
   // ---- The output
@@ -376,10 +380,10 @@ class CalibrateRun final : public Calibrator {
       sums.Add(own, full, HeldOutFrom(batch.first));
       Advance(batch.tokens);
     }
-    const MatrixEncoder encoder(sums.Finish(), {}, options_);
+    const quant::Format* const type = TypeOf(*output);
+    const MatrixEncoder encoder(sums.Finish(), std::span(&type, 1), {}, options_);
     const std::vector<float> weights = DecodedRows(*output, 0, RowsOf(*output));
-    encoded.tensors[output->name] =
-        encoder.Encode({weights, columns, TypeOf(*output)}, encoded.outcome);
+    encoded.tensors[output->name] = encoder.Encode({weights, columns, type}, encoded.outcome);
     return Ok();
   }
 
@@ -388,6 +392,7 @@ class CalibrateRun final : public Calibrator {
     if (progress_) progress_(done_, std::max(done_, text_.tokens * (4 * layers() + 1)));
   }
 
+  KeptPages pages_;
   const CalibrateInput& input_;
   const CalibrateOptions& options_;
   OnProgress progress_;
@@ -402,6 +407,8 @@ class CalibrateRun final : public Calibrator {
   std::optional<RowStore> encoded_, whole_;  // the streams, [T, width]
   ExpertStream own_, full_;
   std::vector<float> stream_, inputs_, shared_, router_;
+  std::set<const HostTensor*> pending_;  // of the layer's trunk, not encoded yet
+  bool after_experts_ = false;           // what Probe runs
   uint64_t done_ = 0;
 };
 

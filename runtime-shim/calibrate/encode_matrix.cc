@@ -53,39 +53,47 @@ std::vector<std::byte> EncodePlainly(const FeedbackMatrix& matrix,
   return out;
 }
 
-MatrixEncoder::MatrixEncoder(MomentPair moments, const Shrinking& shrinking,
-                             const CalibrateOptions& options)
+MatrixEncoder::MatrixEncoder(MomentPair moments, std::span<const quant::Format* const> types,
+                             const Shrinking& shrinking, const CalibrateOptions& options)
     : options_(options) {
-  const auto factor = [&](const InputMoments& of) {
-    return FeedbackFactor::Of(of, shrinking, kFeedbackDamping, options.jobs);
-  };
   const bool enough = moments.fit.tokens >= options.least_tokens && moments.fold.tokens > 0;
+  const auto add_factors = [&](std::optional<FeedbackFactor> Factors::*member) {
+    for (const quant::Format* type : types) {
+      const size_t together = ColumnsTogether(*type);
+      std::optional<FeedbackFactor>& factor = factors_[together].*member;
+      if (factor) continue;
+      factor =
+          FeedbackFactor::Of(moments.fit, shrinking, {kFeedbackDamping, together, options.jobs});
+    }
+  };
   if (enough) {
     fit_importance_ = moments.fit.diagonal();
-    fit_ = factor(moments.fit);
+    add_factors(&Factors::fit);
     errors_.emplace(moments.fold);
   }
   moments.fit.Add(moments.fold);
   if (moments.fit.tokens > 0) importance_ = moments.fit.diagonal();
-  if (fit_) whole_ = factor(moments.fit);
+  if (enough) add_factors(&Factors::whole);
 }
 
 std::vector<std::byte> MatrixEncoder::Encode(const FeedbackMatrix& matrix,
                                              CalibratedFigures& outcome) const {
   ++outcome.matrices;
-  if (!fit_ || !whole_) {
+  const auto found = factors_.find(ColumnsTogether(*matrix.format));
+  if (found == factors_.end() || !found->second.fit || !found->second.whole) {
     ++outcome.few_tokens;
     return EncodePlainly(matrix, importance_, options_.jobs);
   }
+  const FeedbackFactor &fit = *found->second.fit, &whole = *found->second.whole;
   const std::vector<float> rows = SampleRows(matrix);
   const FeedbackMatrix sample{rows, matrix.columns, matrix.format};
   const double share =
       static_cast<double>(matrix.weights.size()) / static_cast<double>(rows.size());
   const double plain =
       share * errors_->Of(sample, EncodePlainly(sample, importance_, options_.jobs), options_.jobs);
-  const std::vector<std::vector<float>> fit_importances = {fit_importance_, SpreadsOf(*fit_)};
+  const std::vector<std::vector<float>> fit_importances = {fit_importance_, SpreadsOf(fit)};
   const double error =
-      share * errors_->Of(sample, EncodeWithFeedback(sample, *fit_, fit_importances, options_.jobs),
+      share * errors_->Of(sample, EncodeWithFeedback(sample, fit, fit_importances, options_.jobs),
                           options_.jobs);
   outcome.error_plain += plain;
   if (!(error < plain)) {
@@ -96,8 +104,8 @@ std::vector<std::byte> MatrixEncoder::Encode(const FeedbackMatrix& matrix,
   ++outcome.accepted;
   outcome.error += error;
   // The held-out part has served its purpose, and more tokens give better moments.
-  const std::vector<std::vector<float>> importances = {importance_, SpreadsOf(*whole_)};
-  return EncodeWithFeedback(matrix, *whole_, importances, options_.jobs);
+  const std::vector<std::vector<float>> importances = {importance_, SpreadsOf(whole)};
+  return EncodeWithFeedback(matrix, whole, importances, options_.jobs);
 }
 
 }  // namespace moepack::runtime

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "libshard/base/parallel.h"
 #include "libshard/model/gguf_keys.h"
+#include "quant/point_grids.h"
+#include "runtime-shim/calibrate/feedback.h"
 #include "runtime-shim/cpu/panels.h"
 #include "runtime-shim/session/device_model.h"
 #include "runtime-shim/session/layer_pass.h"
@@ -22,8 +26,10 @@ constexpr double kExpertPasses = 2;
 constexpr double kMoments = 1.5;
 // Both moments are factored, of the text that is learned from and of all of it.
 constexpr double kFactors = 2;
-// A matrix is encoded with both, and its error is measured on what is held out.
-constexpr double kEncodings = 4;
+// Every eighth row is encoded for the trial on held-out text, whose error is measured twice.
+constexpr double kEncodings = 1.25;
+// The longest rows that are tried.
+constexpr size_t kLongestTrial = 4096;
 // Moments of two parts of the text and their sum, in doubles, and two factors with their
 // transposes, in floats: own and drift of each.
 constexpr uint64_t kBytesOfSquare = 3 * 2 * sizeof(double) + 2 * 3 * sizeof(float);
@@ -33,9 +39,10 @@ struct LayerWork {
   double expert = 0;  // of one expert
   double experts = 0, chosen = 0;
   double squares = 0, expert_squares = 0;  // n^2 of the different inputs
-  double cubes = 0, expert_cubes = 0;
-  double encoded = 0;  // rows n^2 of all matrices
-  uint64_t bytes = 0;  // of the experts, in the source and encoded
+  uint64_t bytes = 0;                      // of the experts, in the source and encoded
+  std::map<uint64_t, double> factors;      // how many, by n
+  // Rows of a type, by n.
+  std::map<std::pair<const quant::Format*, uint64_t>, double> rows;
 };
 
 // Tokens of an expert share the moments of gate and up; so do matrices of the trunk with equally
@@ -45,18 +52,18 @@ void AddMatrix(const HostTensor& tensor, const quant::Format& type, bool expert,
   double values = 1;
   for (const uint64_t size : tensor.shape) values *= static_cast<double>(size);
   const auto n = static_cast<double>(tensor.shape.back());
-  work.encoded += values * n;
+  work.rows[{&type, tensor.shape.back()}] += values / n;
   const bool first = seen.emplace(tensor.shape.back() * 2 + expert, true).second;
   if (!expert) {
     work.trunk += values;
     if (first) work.squares += 2 * n * n;
-    if (first) work.cubes += 2 * n * n * n;
+    if (first) work.factors[tensor.shape.back()] += 2 * kFactors;
     return;
   }
   work.experts = std::max(work.experts, static_cast<double>(tensor.shape[0]));
   work.expert += values / static_cast<double>(tensor.shape[0]);
   if (first) work.expert_squares += n * n;
-  if (first) work.expert_cubes += n * n * n;
+  if (first) work.factors[tensor.shape.back()] += kFactors * static_cast<double>(tensor.shape[0]);
   const auto count = static_cast<uint64_t>(values);
   work.bytes += tensor.format->BytesFor(count).value_or(0) + type.BytesFor(count).value_or(0);
 }
@@ -64,14 +71,74 @@ void AddMatrix(const HostTensor& tensor, const quant::Format& type, bool expert,
 double ProductsOf(const LayerWork& work, double tokens) {
   const double choices = tokens * work.chosen;
   return tokens * (kTrunkPasses * work.trunk + kMoments * work.squares) +
-         choices * (kExpertPasses * work.expert + kMoments * work.expert_squares) +
-         kFactors * (work.cubes + work.experts * work.expert_cubes) + kEncodings * work.encoded;
+         choices * (kExpertPasses * work.expert + kMoments * work.expert_squares);
 }
+
+double SecondsSince(std::chrono::steady_clock::time_point start) {
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  return taken.count();
+}
+
+// Multiply-adds per second of one thread.
+double ProductRate() {
+  constexpr size_t kRows = 256, kDepth = 1024, kRepeats = 8;
+  const std::vector<float> factors(kRows * kDepth, 0.5f), panel(kDepth * kPanelColumns, 0.25f);
+  std::vector<float> out(kRows * kPanelColumns);
+  const auto start = std::chrono::steady_clock::now();
+  for (size_t i = 0; i < kRepeats; ++i)
+    AddPanelProducts({factors.data(), kDepth, kRows, kDepth}, {panel.data()}, {out.data()});
+  return kRepeats * kRows * kDepth * kPanelColumns / std::max(SecondsSince(start), 1e-9);
+}
+
+// What one thread takes for factors and rows of n columns.
+class Trials {
+ public:
+  double FactorSeconds(uint64_t n) {
+    const double ratio = static_cast<double>(n) / static_cast<double>(TriedOf(n));
+    return FactorOf(n).seconds * ratio * ratio * ratio;
+  }
+  double RowSeconds(const quant::Format& type, uint64_t n) {
+    const size_t tried = TriedOf(n);
+    const double ratio = static_cast<double>(n) / static_cast<double>(tried);
+    std::vector<float> rows(kPanelColumns * tried);
+    for (size_t i = 0; i < rows.size(); ++i)
+      rows[i] = static_cast<float>((i * 2654435761u) % 2003) / 1001 - 1;
+    const std::vector<std::vector<float>> importances(2, std::vector<float>(tried, 1));
+    const FeedbackFactor& factor = *FactorOf(n).factor;
+    const auto start = std::chrono::steady_clock::now();
+    EncodeWithFeedback({rows, tried, &type}, factor, importances, 1);
+    return SecondsSince(start) * ratio * ratio / kPanelColumns;
+  }
+
+ private:
+  struct Trial {
+    std::optional<FeedbackFactor> factor;
+    double seconds = 0;
+  };
+  // A length of whole blocks.
+  static size_t TriedOf(uint64_t n) { return n <= kLongestTrial ? n : kLongestTrial; }
+
+  const Trial& FactorOf(uint64_t n) {
+    const size_t tried = TriedOf(n);
+    Trial& trial = trials_[tried];
+    if (trial.factor) return trial;
+    InputMoments moments;
+    moments.columns = tried;
+    moments.own.resize(tried * tried);
+    moments.drift.resize(tried * tried);
+    for (size_t i = 0; i < tried; ++i) moments.own[i * tried + i] = 1;
+    const auto start = std::chrono::steady_clock::now();
+    trial.factor = FeedbackFactor::Of(moments, {}, {.together = quant::kPointRun, .jobs = 1});
+    trial.seconds = SecondsSince(start);
+    return trial;
+  }
+  std::map<size_t, Trial> trials_;
+};
 
 }  // namespace
 
-CalibrateEstimate EstimateCalibration(const Model& model, const TensorTypes& types,
-                                      uint64_t tokens) {
+CalibrateEstimate EstimateCalibration(const Model& model, const TensorTypes& types, uint64_t tokens,
+                                      size_t jobs) {
   const auto& device = static_cast<const DeviceModel&>(model);
   const ModelSpec& spec = device.spec();
   std::map<uint32_t, LayerWork> layers;  // the output is the one after the last
@@ -90,31 +157,27 @@ CalibrateEstimate EstimateCalibration(const Model& model, const TensorTypes& typ
     for (const HostTensor& tensor : device.weights().later->tensors) add(tensor, true);
   CalibrateEstimate estimate;
   uint64_t experts = 0;
+  double products = 0;
+  LayerWork all;
   for (auto& [layer, work] : layers) {
     if (layer < spec.layers) work.chosen = spec.layer[layer].router.top_k;
-    estimate.products += ProductsOf(work, static_cast<double>(tokens));
+    products += ProductsOf(work, static_cast<double>(tokens));
     experts = std::max(experts, work.bytes);
+    for (const auto& [n, count] : work.factors) all.factors[n] += count;
+    for (const auto& [type, rows] : work.rows) all.rows[type] += rows;
   }
+  estimate.seconds = products / ProductRate();
+  Trials trials;
+  for (const auto& [n, count] : all.factors) estimate.seconds += count * trials.FactorSeconds(n);
+  for (const auto& [type, rows] : all.rows)
+    estimate.seconds += kEncodings * rows * trials.RowSeconds(*type.first, type.second);
+  estimate.seconds /= static_cast<double>(jobs == 0 ? CoreCount() : jobs);
   estimate.weight_bytes = device.device_bytes() + experts;
   const uint64_t router = SetsExpertsApart(spec) ? spec.width : 0;
   estimate.row_bytes =
       tokens * (3ull * spec.expert_width() + router + 2ull * spec.width) * sizeof(float);
   estimate.matrix_bytes = widest * widest * kBytesOfSquare;
   return estimate;
-}
-
-double MeasureProductRate(size_t jobs) {
-  constexpr size_t kRows = 256, kDepth = 1024, kRepeats = 32;
-  const std::vector<float> factors(kRows * kDepth, 0.5f), panel(kDepth * kPanelColumns, 0.25f);
-  const size_t threads = jobs == 0 ? CoreCount() : jobs;
-  const auto start = std::chrono::steady_clock::now();
-  ForPieces(threads * kRepeats, 1, jobs, [&](size_t, size_t) {
-    std::vector<float> out(kRows * kPanelColumns);
-    AddPanelProducts({factors.data(), kDepth, kRows, kDepth}, {panel.data()}, {out.data()});
-  });
-  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-  return static_cast<double>(threads * kRepeats * kRows * kDepth * kPanelColumns) /
-         std::max(taken.count(), 1e-9);
 }
 
 }  // namespace moepack::runtime

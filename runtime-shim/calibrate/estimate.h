@@ -14,14 +14,12 @@ struct CalibrateEstimate {
   uint64_t weight_bytes = 0;
   uint64_t row_bytes = 0;     // streams and activations of all tokens
   uint64_t matrix_bytes = 0;  // the largest moments and factors
-  double products = 0;        // multiply-adds, approximately
+  double seconds = 0;         // on an idle machine
 };
 
-// For this many tokens of text.
-CalibrateEstimate EstimateCalibration(const Model& model, const TensorTypes& types,
-                                      uint64_t tokens);
-
-// Multiply-adds per second of this many threads, 0 for one per core: a trial of some milliseconds.
-double MeasureProductRate(size_t jobs);
+// For this many tokens of text and this many threads, 0 for one per core. Tries the kernels on some
+// rows of each type and length, which takes a second at most for each.
+CalibrateEstimate EstimateCalibration(const Model& model, const TensorTypes& types, uint64_t tokens,
+                                      size_t jobs);
 
 }  // namespace moepack::runtime

@@ -5,82 +5,35 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "libshard/base/parallel.h"
 #include "quant/levels.h"
-#include "runtime-shim/cpu/panels.h"
+#include "quant/point_grids.h"
+#include "runtime-shim/calibrate/level_chooser.h"
+#include "runtime-shim/calibrate/nearest_points.h"
+#include "runtime-shim/calibrate/tile.h"
 
 namespace moepack::runtime {
 namespace {
 
 constexpr size_t kLane = kPanelColumns;  // rows of the matrix that are encoded together
-constexpr size_t kRowsOfFactor = 64;     // that a thread updates at a time
-constexpr size_t kBlock = 64;            // columns whose products with all others are one step
+constexpr size_t kBlock = 16;            // columns whose products with all others are one step
 
-// A panel with memory: [rows, kLane].
-struct Tile {
-  explicit Tile(size_t rows) : values(rows * kLane) {}
-  float* row(size_t k) { return values.data() + k * kLane; }
-  const float* row(size_t k) const { return values.data() + k * kLane; }
-  Panel panel(size_t k = 0) { return {row(k)}; }
-  ConstPanel panel(size_t k = 0) const { return {row(k)}; }
-  std::vector<float> values;
-};
-
-// ---- The levels of a type
-
-// Nearest levels. Codes ascend; a value is base + scale * code.
-struct Chooser {
-  uint32_t count = 0;
-  std::vector<float> codes;     // ascending; empty: 0, 1, 2, ...
-  std::vector<uint8_t> levels;  // of the codes
-  std::vector<float> middles;   // between neighbours
-  uint8_t low = 0, high = 0;    // the levels of the first and last code
-  float low_code = 0, high_code = 0;
-
-  explicit Chooser(const quant::LevelGrid& grid) : count(grid.count) {
-    high = static_cast<uint8_t>(count - 1);
-    high_code = static_cast<float>(count - 1);
-    if (grid.codes.empty()) return;
-    levels.resize(count);
-    std::iota(levels.begin(), levels.end(), uint8_t{0});
-    std::stable_sort(levels.begin(), levels.end(),
-                     [&](uint8_t a, uint8_t b) { return grid.codes[a] < grid.codes[b]; });
-    for (const uint8_t level : levels) codes.push_back(grid.codes[level]);
-    for (size_t i = 1; i < codes.size(); ++i) middles.push_back((codes[i - 1] + codes[i]) / 2);
-    low = levels.front();
-    high = levels.back();
-    low_code = codes.front();
-    high_code = codes.back();
+// What the values of a type are chosen from; neither for a type that only its encoder knows.
+struct Choices {
+  explicit Choices(const quant::Format& format)
+      : levels(quant::FindGrid(format)), points(quant::FindPointGrid(format)) {
+    if (levels != nullptr) chooser.emplace(*levels);
+    if (points != nullptr) book.emplace(*points);
   }
+  bool any() const { return levels != nullptr || points != nullptr; }
 
-  // For each lane, the level nearest to `wanted`, and its value.
-  void Choose(const float* wanted, const float* base, const float* scale, const float* inverse,
-              uint8_t* level, float* value) const {
-    if (!codes.empty()) return ChooseCode(wanted, scale, inverse, level, value);
-    // Adding and subtracting this rounds to the nearest integer.
-    constexpr float kRound = 12582912.0f;
-    const auto top = static_cast<float>(count - 1);
-    for (size_t c = 0; c < kLane; ++c) {
-      const float q = (wanted[c] - base[c]) * inverse[c];
-      const float bounded = std::min(std::max(q, 0.0f), top);
-      const float rounded = (bounded + kRound) - kRound;
-      level[c] = static_cast<uint8_t>(rounded);
-      value[c] = base[c] + scale[c] * rounded;
-    }
-  }
-
- private:
-  void ChooseCode(const float* wanted, const float* scale, const float* inverse, uint8_t* level,
-                  float* value) const {
-    for (size_t c = 0; c < kLane; ++c) {
-      const float q = wanted[c] * inverse[c];
-      size_t place = 0;
-      for (const float middle : middles) place += q > middle;
-      level[c] = levels[place];
-      value[c] = scale[c] * codes[place];
-    }
-  }
+  const quant::LevelGrid* levels;
+  const quant::PointGrid* points;
+  std::optional<LevelChooser> chooser;  // of the levels
+  std::optional<PointBook> book;        // of the points
 };
 
 // The grids that the blocks of a tile's rows have.
@@ -93,18 +46,20 @@ struct TileGrid {
 
 class TileEncoder {
  public:
-  TileEncoder(const FeedbackMatrix& matrix, const FeedbackFactor& factor, const Chooser* chooser,
-              const quant::LevelGrid* grid)
+  TileEncoder(const FeedbackMatrix& matrix, const FeedbackFactor& factor, const Choices& choices)
       : matrix_(matrix),
         factor_(factor),
-        chooser_(chooser),
-        grid_(grid),
+        choices_(choices),
         columns_(matrix.columns),
         wanted_(columns_),
         work_(columns_),
         errors_(columns_),
-        scales_(columns_),
-        levels_(columns_ * kLane) {}
+        scales_(columns_) {
+    if (choices.levels != nullptr) levels_.resize(columns_ * kLane);
+    if (choices.points == nullptr) return;
+    points_.resize(columns_ / choices.points->size * kLane);
+    minus_.resize(columns_ * kLane);
+  }
 
   // Encodes rows [first, first + count) to `out`.
   void Encode(size_t first, size_t count, std::span<const std::vector<float>> importances,
@@ -123,7 +78,7 @@ class TileEncoder {
       matrix_.format->encode(
           rows, matrix_.format->uses_importance ? importance : std::span<const float>(), blocks);
       const std::vector<double> losses =
-          chooser_ ? ChooseLevels(count, blocks) : Losses(count, blocks);
+          choices_.any() ? Choose(count, blocks) : Losses(count, blocks);
       for (size_t c = 0; c < count; ++c) {
         if (!(losses[c] < least[c])) continue;
         least[c] = losses[c];
@@ -182,34 +137,134 @@ class TileEncoder {
     for (size_t c = 0; c < kLane; ++c) to[c] -= factor * from[c];
   }
 
-  // Replaces the levels of the rows' blocks; returns each row's error.
-  std::vector<double> ChooseLevels(size_t count, std::span<std::byte> blocks) {
+  // Replaces what can be chosen of the rows' blocks; returns each row's error.
+  std::vector<double> Choose(size_t count, std::span<std::byte> blocks) {
     ReadGrids(count, blocks);
+    const size_t step = choices_.points == nullptr ? 1 : choices_.points->size;
     std::vector<double> losses(count);
-    Tile sums(kBlock);
-    std::array<float, kLane> wanted, value;
+    Tile sums(kBlock), values(kMostOfPoint);
     for (size_t first = 0; first < columns_; first += kBlock) {
       const size_t end = std::min(first + kBlock, columns_);
       std::fill(sums.values.begin(), sums.values.end(), 0.0f);
-      AddPanelProducts({factor_.column(first), columns_, end - first, first},
-                       std::as_const(errors_).panel(), sums.panel());
-      for (size_t k = first; k < end; ++k) {
-        const float* const target = wanted_.row(k);
-        float* const error = errors_.row(k);
-        for (size_t c = 0; c < kLane; ++c) wanted[c] = target[c] + sums.row(k - first)[c];
-        chooser_->Choose(wanted.data(), scales_.base.row(k), scales_.scale.row(k),
-                         scales_.inverse.row(k), levels_.data() + k * kLane, value.data());
-        for (size_t c = 0; c < kLane; ++c) error[c] = target[c] - value[c];
-        for (size_t c = 0; c < count; ++c) {
-          const double rounding = double{wanted[c]} - value[c];
-          losses[c] += factor_.spreads()[k] * rounding * rounding;
+      if (!factor_.alike())
+        AddPanelProducts({factor_.column(first), columns_, end - first, first},
+                         std::as_const(errors_).panel(), sums.panel());
+      for (size_t k = first; k < end; k += step) {
+        if (choices_.points != nullptr) {
+          ChoosePoint(k, sums.panel(k - first), values);
+        } else {
+          ChooseLevel(k, sums.row(k - first), values.row(0));
         }
-        for (size_t j = k + 1; j < end; ++j)
-          Subtract(error, -factor_.column(j)[k], sums.row(j - first));
+        for (size_t i = 0; i < step; ++i) Settle(k + i, {first, end}, values.row(i), sums, losses);
       }
     }
-    PutLevels(count, blocks);
+    choices_.points != nullptr ? PutPoints(count, blocks) : PutLevels(count, blocks);
     return losses;
+  }
+
+  // What the columns before have lost, and the column's own error, for the columns of its block.
+  struct Block {
+    size_t first = 0, end = 0;
+  };
+  void Settle(size_t k, const Block& block, const float* value, Tile& sums,
+              std::vector<double>& losses) {
+    const float* const target = wanted_.row(k);
+    const float* const taken = sums.row(k - block.first);
+    float* const error = errors_.row(k);
+    for (size_t c = 0; c < kLane; ++c) error[c] = target[c] - value[c];
+    for (size_t c = 0; c < losses.size(); ++c) {
+      const double rounding = double{target[c] + taken[c]} - value[c];
+      losses[c] += factor_.spreads()[k] * rounding * rounding;
+    }
+    if (factor_.alike()) return;
+    for (size_t j = k + 1; j < block.end; ++j)
+      Subtract(error, -factor_.column(j)[k], sums.row(j - block.first));
+  }
+
+  void ChooseLevel(size_t k, const float* taken, float* value) {
+    std::array<float, kLane> wanted;
+    for (size_t c = 0; c < kLane; ++c) wanted[c] = wanted_.row(k)[c] + taken[c];
+    choices_.chooser->Choose(wanted.data(), scales_.base.row(k), scales_.scale.row(k),
+                             scales_.inverse.row(k), levels_.data() + k * kLane, value);
+  }
+
+  // ---- The points of consecutive columns
+
+  // V of columns [k + i, k + j], i <= j.
+  float Upper(size_t k, size_t i, size_t j) const {
+    return i == j ? 1 : factor_.alike() ? 0 : factor_.column(k + j)[k + i];
+  }
+
+  // With the errors F of the columns before and E of some from k on, the errors (E V)_k of these
+  // are (W + F V^-1 - Q) V for their part of V: the nearest Q to U = W + F V^-1, where errors cost
+  // V D V'. Sets U, less the bases, of `count` columns.
+  void TargetsFrom(size_t k, size_t count, const Panel& taken, Tile& targets) const {
+    Tile moved(count);  // F V^-1
+    for (size_t i = 0; i < count; ++i) {
+      std::copy_n(taken.row(i), kLane, moved.row(i));
+      for (size_t j = 0; j < i; ++j) Subtract(moved.row(j), Upper(k, j, i), moved.row(i));
+      for (size_t c = 0; c < kLane; ++c)
+        targets.row(i)[c] = wanted_.row(k + i)[c] + moved.row(i)[c] - scales_.base.row(k + i)[c];
+    }
+  }
+
+  // V D V' of `count` columns from k on.
+  std::vector<float> CostsFrom(size_t k, size_t count) const {
+    std::vector<float> costs(count * count);
+    for (size_t i = 0; i < count; ++i) {
+      for (size_t j = 0; j < count; ++j) {
+        for (size_t m = std::max(i, j); m < count; ++m)
+          costs[i * count + j] += Upper(k, i, m) * factor_.spreads()[k + m] * Upper(k, j, m);
+      }
+    }
+    return costs;
+  }
+
+  // Chooses the points of the columns from k on, and sets their values.
+  void ChoosePoint(size_t k, const Panel& taken, Tile& values) {
+    const quant::PointGrid& grid = *choices_.points;
+    const size_t size = grid.size;
+    // The columns of a run whose signs are open.
+    const size_t open = quant::kPointRun - k % quant::kPointRun;
+    Tile targets(open), signs(open);
+    TargetsFrom(k, open, taken, targets);
+    ChooseSigns(k, targets, signs);
+    for (size_t i = 0; i < size; ++i) {
+      for (size_t c = 0; c < kLane; ++c) minus_[(k + i) * kLane + c] = signs.row(i)[c] < 0;
+    }
+    const std::vector<float> costs = CostsFrom(k, size);
+    uint16_t* const chosen = points_.data() + k / size * kLane;
+    NearestPoints(*choices_.book,
+                  {targets.row(0), signs.row(0), scales_.scale.row(k), costs.data()}, chosen);
+    for (size_t i = 0; i < size; ++i) {
+      for (size_t c = 0; c < kLane; ++c)
+        values.row(i)[c] = scales_.base.row(k + i)[c] + scales_.scale.row(k)[c] * signs.row(i)[c] *
+                                                            grid.codes[chosen[c] * size + i];
+    }
+  }
+
+  // The signs of the targets of the open columns of a run, of which k is the first. Where the run
+  // must have an even number of minuses, the cheapest sign is turned.
+  void ChooseSigns(size_t k, const Tile& targets, Tile& signs) const {
+    const size_t open = targets.values.size() / kLane, before = quant::kPointRun - open;
+    std::fill(signs.values.begin(), signs.values.end(), 1.0f);
+    if (choices_.points->signs == quant::PointSigns::kNone) return;
+    const std::vector<float> costs = CostsFrom(k, open);
+    for (size_t c = 0; c < kLane; ++c) {
+      size_t minuses = 0, cheapest = 0;
+      for (size_t i = 0; i < before; ++i) minuses += minus_[(k - before + i) * kLane + c];
+      float least = std::numeric_limits<float>::infinity();
+      for (size_t i = 0; i < open; ++i) {
+        const float target = targets.row(i)[c], cost = costs[i * open + i] * target * target;
+        if (target < 0) signs.row(i)[c] = -1;
+        minuses += target < 0;
+        if (!(cost < least)) continue;
+        least = cost;
+        cheapest = i;
+      }
+      if (choices_.points->signs == quant::PointSigns::kEven && minuses % 2 == 1)
+        signs.row(cheapest)[c] = -signs.row(cheapest)[c];
+    }
   }
 
   // The error of blocks as their encoder made them.
@@ -226,9 +281,13 @@ class TileEncoder {
     for (size_t first = 0; first < columns_; first += kBlock) {
       const size_t end = std::min(first + kBlock, columns_);
       std::fill(sums.values.begin(), sums.values.end(), 0.0f);
-      // V' has ones on its diagonal and zeros above it.
-      AddPanelProducts({factor_.column(first), columns_, end - first, end},
-                       std::as_const(errors_).panel(), sums.panel());
+      if (factor_.alike()) {
+        std::copy(errors_.row(first), errors_.row(end), sums.values.begin());
+      } else {
+        // V' has ones on its diagonal and zeros above it.
+        AddPanelProducts({factor_.column(first), columns_, end - first, end},
+                         std::as_const(errors_).panel(), sums.panel());
+      }
       for (size_t k = first; k < end; ++k) {
         for (size_t c = 0; c < count; ++c) {
           const double rounding = sums.row(k - first)[c];
@@ -239,33 +298,56 @@ class TileEncoder {
     return losses;
   }
 
-  // What base and scale each value has, learned by decoding blocks with the lowest and the highest
-  // code in all places.
+  // ---- Blocks
+
+  // Puts the lowest or the highest code in all places.
+  void PutSame(bool high, std::span<std::byte> block) const {
+    const size_t values = matrix_.format->block_values;
+    if (choices_.levels != nullptr) {
+      const LevelChooser& chooser = *choices_.chooser;
+      const std::vector<uint8_t> same(values, high ? chooser.high : chooser.low);
+      return choices_.levels->put(same, block);
+    }
+    const quant::PointGrid& grid = *choices_.points;
+    const std::vector<uint16_t> same(values / grid.size,
+                                     high ? static_cast<uint16_t>(grid.count() - 1) : 0);
+    grid.put(same, std::vector<uint8_t>(values / quant::kPointRun), block);
+  }
+
+  // Base and scale of a value that is `low` and `high` with the lowest and the highest code.
+  std::pair<float, float> GridOf(float low, float high) const {
+    if (choices_.levels != nullptr) {
+      const LevelChooser& chooser = *choices_.chooser;
+      if (!chooser.codes.empty()) return {0.0f, low / chooser.low_code};
+      return {low, (high - low) / chooser.high_code};
+    }
+    const quant::PointGrid& grid = *choices_.points;
+    if (grid.signs != quant::PointSigns::kNone) return {0.0f, low / grid.codes.front()};
+    const float scale = (high - low) / (grid.codes.back() - grid.codes.front());
+    return {low - scale * grid.codes.front(), scale};
+  }
+
+  // What base and scale each value has, learned by decoding blocks.
   void ReadGrids(size_t count, std::span<const std::byte> blocks) {
     const quant::Format& format = *matrix_.format;
     const size_t values = format.block_values, bytes = format.block_bytes;
     std::vector<std::byte> block(bytes);
-    std::vector<uint8_t> same(values);
     std::vector<float> low(values), high(values);
     const size_t per_row = columns_ / values;
     std::vector<uint32_t> place(columns_);
     for (size_t k = 0; k < columns_; ++k) place[factor_.order()[k]] = static_cast<uint32_t>(k);
-    const bool table = !chooser_->codes.empty();
     for (size_t c = 0; c < count; ++c) {
       for (size_t b = 0; b < per_row; ++b) {
         const auto from = blocks.subspan((c * per_row + b) * bytes, bytes);
         std::copy(from.begin(), from.end(), block.begin());
-        std::fill(same.begin(), same.end(), chooser_->low);
-        grid_->put(same, block);
+        PutSame(false, block);
         format.decode(block, low);
-        std::fill(same.begin(), same.end(), chooser_->high);
-        grid_->put(same, block);
+        PutSame(true, block);
         format.decode(block, high);
         for (size_t i = 0; i < values; ++i) {
           const size_t k = place[b * values + i];
-          const float scale =
-              table ? low[i] / chooser_->low_code : (high[i] - low[i]) / chooser_->high_code;
-          scales_.base.row(k)[c] = table ? 0 : low[i];
+          const auto [base, scale] = GridOf(low[i], high[i]);
+          scales_.base.row(k)[c] = base;
           scales_.scale.row(k)[c] = scale;
           const float inverse = 1 / scale;
           scales_.inverse.row(k)[c] = std::isfinite(inverse) ? inverse : 0;
@@ -274,165 +356,66 @@ class TileEncoder {
     }
   }
 
-  void PutLevels(size_t count, std::span<std::byte> blocks) {
-    const size_t values = matrix_.format->block_values, bytes = matrix_.format->block_bytes;
+  // Calls put(row, block, the first of its values) for the blocks of every row.
+  template <class Put>
+  void ForBlocks(size_t count, std::span<std::byte> blocks, const Put& put) const {
+    const size_t bytes = matrix_.format->block_bytes, values = matrix_.format->block_values;
     const size_t per_row = columns_ / values;
-    std::vector<uint8_t> row(columns_);
     for (size_t c = 0; c < count; ++c) {
-      for (size_t k = 0; k < columns_; ++k) row[factor_.order()[k]] = levels_[k * kLane + c];
       for (size_t b = 0; b < per_row; ++b)
-        grid_->put(std::span(row).subspan(b * values, values),
-                   blocks.subspan((c * per_row + b) * bytes, bytes));
+        put(c, blocks.subspan((c * per_row + b) * bytes, bytes), b * values);
     }
+  }
+
+  void PutLevels(size_t count, std::span<std::byte> blocks) {
+    std::vector<uint8_t> rows(count * columns_);
+    for (size_t k = 0; k < columns_; ++k) {
+      for (size_t c = 0; c < count; ++c)
+        rows[c * columns_ + factor_.order()[k]] = levels_[k * kLane + c];
+    }
+    ForBlocks(count, blocks, [&](size_t c, std::span<std::byte> block, size_t first) {
+      const auto levels = std::span(rows).subspan(c * columns_ + first);
+      choices_.levels->put(levels.first(matrix_.format->block_values), block);
+    });
+  }
+
+  void PutPoints(size_t count, std::span<std::byte> blocks) {
+    const quant::PointGrid& grid = *choices_.points;
+    const size_t per_row = columns_ / grid.size, runs = columns_ / quant::kPointRun;
+    std::vector<uint16_t> points(count * per_row);
+    std::vector<uint8_t> signs(count * runs);
+    for (size_t k = 0; k < columns_; ++k) {
+      const size_t column = factor_.order()[k];
+      for (size_t c = 0; c < count; ++c) {
+        points[c * per_row + column / grid.size] = points_[k / grid.size * kLane + c];
+        const auto minus = static_cast<uint8_t>(minus_[k * kLane + c] << column % quant::kPointRun);
+        signs[c * runs + column / quant::kPointRun] |= minus;
+      }
+    }
+    const size_t values = matrix_.format->block_values;
+    ForBlocks(count, blocks, [&](size_t c, std::span<std::byte> block, size_t first) {
+      grid.put(
+          std::span(points).subspan(c * per_row + first / grid.size, values / grid.size),
+          std::span(signs).subspan(c * runs + first / quant::kPointRun, values / quant::kPointRun),
+          block);
+    });
   }
 
   const FeedbackMatrix& matrix_;
   const FeedbackFactor& factor_;
-  const Chooser* chooser_;
-  const quant::LevelGrid* grid_;
+  const Choices& choices_;
   size_t columns_;
   Tile wanted_, work_, errors_;
   TileGrid scales_;
-  std::vector<uint8_t> levels_;
+  std::vector<uint8_t> levels_;   // [columns, kLane]
+  std::vector<uint16_t> points_;  // [columns / size, kLane]
+  std::vector<uint8_t> minus_;    // 1 for a minus, [columns, kLane]
 };
-
-// ---- The factors
-
-// Moments as Shrinking makes them.
-class Shrunk {
- public:
-  Shrunk(const InputMoments& moments, const Shrinking& shrinking)
-      : moments_(moments), layer_(shrinking.amount == 0 ? nullptr : shrinking.towards) {
-    if (shrinking.amount == 0) return;
-    const double wide = static_cast<double>(moments.columns) * shrinking.amount;
-    rest_ = wide / (static_cast<double>(moments.tokens) + wide);
-    if (layer_ != nullptr) scale_ = rest_ * moments.trace() / layer_->trace();
-  }
-  double Own(size_t row, size_t column) const {
-    const size_t at = row * moments_.columns + column;
-    if (layer_ != nullptr) return (1 - rest_) * moments_.own[at] + scale_ * layer_->own[at];
-    return row == column ? moments_.own[at] : (1 - rest_) * moments_.own[at];
-  }
-  double Drift(size_t row, size_t column) const {
-    const size_t at = row * moments_.columns + column;
-    const double own = (1 - rest_) * moments_.drift[at];
-    return layer_ != nullptr ? own + scale_ * layer_->drift[at] : own;
-  }
-
- private:
-  const InputMoments& moments_;
-  const InputMoments* layer_;
-  double rest_ = 0, scale_ = 0;  // u, and what multiplies the layer's
-};
-
-// Replaces the lower triangle of a matrix [n, n] by its Cholesky factor, kPanelColumns columns at a
-// time: the products of the columns before are subtracted, then the columns are factored. In F32:
-// the damping keeps the matrix far from singular, and the factor only decides what other columns
-// take up. False if a pivot is not positive.
-bool Factorize(std::vector<float>& matrix, size_t n, size_t jobs) {
-  constexpr size_t kWide = kPanelColumns;
-  for (size_t first = 0; first < n; first += kWide) {
-    const size_t wide = std::min(kWide, n - first);
-    Tile before(first);
-    for (size_t c = 0; c < wide; ++c) {
-      for (size_t k = 0; k < first; ++k) before.row(k)[c] = matrix[(first + c) * n + k];
-    }
-    const auto subtract = [&](size_t top, size_t end) {
-      Tile sums(end - top);
-      AddPanelProducts({matrix.data() + top * n, n, end - top, first},
-                       std::as_const(before).panel(), sums.panel());
-      for (size_t row = top; row < end; ++row) {
-        for (size_t c = 0; c < wide; ++c) matrix[row * n + first + c] -= sums.row(row - top)[c];
-      }
-    };
-    subtract(first, first + wide);
-    std::array<std::array<float, kWide>, kWide> column;  // of the factor's square, by column
-    for (size_t k = 0; k < wide; ++k) {
-      for (size_t i = k; i < wide; ++i) {
-        double sum = matrix[(first + i) * n + first + k];
-        for (size_t m = 0; m < k; ++m) sum -= double{column[m][i]} * column[m][k];
-        if (i == k && !(sum > 0 && std::isfinite(sum))) return false;
-        column[k][i] = static_cast<float>(i == k ? std::sqrt(sum) : sum / column[k][k]);
-        matrix[(first + i) * n + first + k] = column[k][i];
-      }
-    }
-    ForPieces(n - first - wide, kRowsOfFactor, jobs, [&](size_t begin, size_t end) {
-      const size_t below = first + wide;
-      subtract(below + begin, below + end);
-      for (size_t row = below + begin; row < below + end; ++row) {
-        float* const x = matrix.data() + row * n + first;
-        for (size_t k = 0; k < wide; ++k) {
-          x[k] /= column[k][k];
-          for (size_t c = k + 1; c < wide; ++c) x[c] -= x[k] * column[k][c];
-        }
-      }
-    });
-  }
-  return true;
-}
-
-// Calls work(row, column) for all of a square, small square by small square: transposed access to
-// one would miss the cache at every step.
-template <class Work>
-void ForSquares(size_t n, size_t jobs, const Work& work) {
-  constexpr size_t kSide = 32;
-  ForPieces(n, kSide, jobs, [&](size_t top, size_t end) {
-    for (size_t left = 0; left < n; left += kSide) {
-      const size_t right = std::min(left + kSide, n);
-      for (size_t row = top; row < end; ++row) {
-        for (size_t column = left; column < right; ++column) work(row, column);
-      }
-    }
-  });
-}
 
 }  // namespace
 
-std::optional<FeedbackFactor> FeedbackFactor::Of(const InputMoments& moments,
-                                                 const Shrinking& shrinking, double damping,
-                                                 size_t jobs) {
-  const size_t n = moments.columns;
-  const double mean = moments.mean();
-  if (!std::isfinite(mean) || mean <= 0) return std::nullopt;
-  FeedbackFactor made;
-  made.order_.resize(n);
-  std::iota(made.order_.begin(), made.order_.end(), 0u);
-  std::stable_sort(made.order_.begin(), made.order_.end(), [&](uint32_t a, uint32_t b) {
-    return moments.own[a * n + a] > moments.own[b * n + b];
-  });
-  const Shrunk shrunk(moments, shrinking);
-  // With the order reversed, A = L L' gives V D^1/2 as L turned around.
-  std::vector<float> matrix(n * n);
-  ForPieces(n, kPanelColumns, jobs, [&](size_t first, size_t end) {
-    for (size_t i = first; i < end; ++i) {
-      const size_t row = made.order_[n - 1 - i];
-      for (size_t j = 0; j <= i; ++j)
-        matrix[i * n + j] = static_cast<float>(shrunk.Own(row, made.order_[n - 1 - j]));
-      matrix[i * n + i] += static_cast<float>(damping * mean);
-    }
-  });
-  if (!Factorize(matrix, n, jobs)) return std::nullopt;
-  made.spreads_.resize(n);
-  std::vector<float> inverses(n);
-  for (size_t k = 0; k < n; ++k) {
-    const float root = matrix[(n - 1 - k) * n + n - 1 - k];
-    made.spreads_[k] = root * root;
-    inverses[k] = 1 / root;
-  }
-  made.upper_.resize(n * n);
-  made.lower_.resize(n * n);
-  ForSquares(n, jobs, [&](size_t j, size_t k) {
-    if (j > k) return;
-    const float value = matrix[(n - 1 - j) * n + n - 1 - k] * inverses[k];
-    made.upper_[j * n + k] = value;
-    made.lower_[k * n + j] = value;
-  });
-  if (moments.drift.empty()) return made;
-  made.drift_.resize(n * n);
-  ForSquares(n, jobs, [&](size_t i, size_t k) {
-    made.drift_[k * n + i] = static_cast<float>(shrunk.Drift(made.order_[i], made.order_[k]));
-  });
-  return made;
+size_t ColumnsTogether(const quant::Format& format) {
+  return quant::FindPointGrid(format) == nullptr ? 1 : quant::kPointRun;
 }
 
 std::vector<std::byte> EncodeWithFeedback(const FeedbackMatrix& matrix,
@@ -441,11 +424,9 @@ std::vector<std::byte> EncodeWithFeedback(const FeedbackMatrix& matrix,
                                           size_t jobs) {
   const size_t row_bytes = *matrix.format->BytesFor(matrix.columns);
   std::vector<std::byte> out(matrix.rows() * row_bytes);
-  const quant::LevelGrid* const grid = quant::FindGrid(*matrix.format);
-  std::optional<Chooser> chooser;
-  if (grid != nullptr) chooser.emplace(*grid);
+  const Choices choices(*matrix.format);
   ForPieces(matrix.rows(), kLane, jobs, [&](size_t first, size_t end) {
-    TileEncoder tile(matrix, factor, chooser ? &*chooser : nullptr, grid);
+    TileEncoder tile(matrix, factor, choices);
     tile.Encode(first, end - first, importances,
                 std::span(out).subspan(first * row_bytes, (end - first) * row_bytes));
   });

@@ -4,54 +4,19 @@
 //
 // With A = V D V', V unit upper triangular, the error of an encoded matrix E = W - Q on inputs with
 // second moments A is tr(E A E') = sum over k of D_k |(E V)_k|^2. Column k is therefore rounded
-// after sum over j < k of E_j V_jk has been added to it. The columns' order is that of falling
-// A_kk.
+// after sum over j < k of E_j V_jk has been added to it. Where the values of some columns are one
+// point of a code book, they are chosen together (GPTVQ, arXiv 2402.15319).
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "quant/format.h"
+#include "runtime-shim/calibrate/feedback_factor.h"
 #include "runtime-shim/calibrate/moments.h"
 
 namespace moepack::runtime {
-
-// Added to the diagonal of A, times its mean.
-inline constexpr double kFeedbackDamping = 0.01;
-
-// How moments of few tokens are made safer: with u = C n / (t + C n) for t tokens and n columns,
-// they become (1 - u) times themselves plus u times `towards`, scaled to the same trace, or, if
-// that is null, plus u times their own diagonal.
-struct Shrinking {
-  double amount = 0;  // C
-  const InputMoments* towards = nullptr;
-};
-
-// A matrix's moments, factored. [n, n] in the order of the columns.
-class FeedbackFactor {
- public:
-  // No value if the moments are not finite or all 0.
-  static std::optional<FeedbackFactor> Of(const InputMoments& moments, const Shrinking& shrinking,
-                                          double damping, size_t jobs);
-
-  size_t columns() const { return order_.size(); }
-  // order()[k] is the column that is encoded as the k-th.
-  const std::vector<uint32_t>& order() const { return order_; }
-  const std::vector<float>& spreads() const { return spreads_; }                 // D
-  const float* row(size_t k) const { return upper_.data() + k * columns(); }     // V
-  const float* column(size_t k) const { return lower_.data() + k * columns(); }  // V'
-  // Row k is column k of the moments' drift; null without one.
-  const float* drift(size_t k) const {
-    return drift_.empty() ? nullptr : drift_.data() + k * columns();
-  }
-
- private:
-  std::vector<uint32_t> order_;
-  std::vector<float> spreads_, upper_, lower_, drift_;
-};
 
 // Weights [rows, n] to encode, and what they are encoded as.
 struct FeedbackMatrix {
@@ -61,11 +26,14 @@ struct FeedbackMatrix {
   size_t rows() const { return weights.size() / columns; }
 };
 
+// How many consecutive columns of a type are chosen together.
+size_t ColumnsTogether(const quant::Format& format);
+
 // The blocks of the matrix, row after row. The weights are first moved to those whose products with
 // the encoded model's inputs are nearest to the model's own products (the drift); scales are
 // searched for the moved weights by the type's encoder, with each of `importances` [n] in turn, and
 // every row takes those with which it has the least error. `jobs`: threads; the bytes do not depend
-// on them.
+// on them. REQUIRES: the factor keeps ColumnsTogether columns together.
 std::vector<std::byte> EncodeWithFeedback(const FeedbackMatrix& matrix,
                                           const FeedbackFactor& factor,
                                           std::span<const std::vector<float>> importances,

@@ -299,8 +299,8 @@ class ExpertsRun {
     HostMlp encoded = source;
     if (!known_) {
       SHARD_TRY(MomentPair moments, InputsOf(own));
-      const MatrixEncoder encoder(std::move(moments), {layer_.options.shrink, &layer_moments_},
-                                  layer_.options);
+      const MatrixEncoder encoder(std::move(moments), TypesOf(/*down=*/false),
+                                  {layer_.options.shrink, &layer_moments_}, layer_.options);
       EncodeMatrices(id, /*down=*/false, encoder);
     }
     Replace(id, /*down=*/false, encoded);
@@ -315,7 +315,8 @@ class ExpertsRun {
       }
       MomentPairSums sums(source.down.columns, jobs());
       sums.Add(inputs, target, HeldOutFrom(own, 0));
-      const MatrixEncoder encoder(sums.Finish(), {layer_.options.shrink, nullptr}, layer_.options);
+      const MatrixEncoder encoder(sums.Finish(), TypesOf(/*down=*/true),
+                                  {layer_.options.shrink, nullptr}, layer_.options);
       EncodeMatrices(id, /*down=*/true, encoder);
     }
     if (only_encodes_) return Ok();
@@ -345,6 +346,14 @@ class ExpertsRun {
     return std::span(whole).subspan(id * bytes, bytes);
   }
 
+  std::vector<const quant::Format*> TypesOf(bool down) const {
+    std::vector<const quant::Format*> types;
+    for (const ExpertTensor& expert : experts_) {
+      if (expert.down == down) types.push_back(expert.type);
+    }
+    return types;
+  }
+
   void EncodeMatrices(uint32_t id, bool down, const MatrixEncoder& encoder) {
     for (const ExpertTensor& expert : experts_) {
       if (expert.down != down) continue;
@@ -357,7 +366,7 @@ class ExpertsRun {
 
   // The bytes that a matrix on the executor was loaded from.
   const std::byte* BytesOf(const Matrix& matrix) const {
-    return layer_.watch.LoadedFrom(*matrix.buffer) + matrix.offset;
+    return layer_.watch.LoadedFrom(matrix.buffer) + matrix.offset;
   }
 
   HostLinear HostOf(const Linear& linear) const {

@@ -16,6 +16,10 @@ size_t Padded(size_t columns) {
   return (columns + kPanelColumns - 1) / kPanelColumns * kPanelColumns;
 }
 
+void AddUp(const float* from, size_t count, double* to) {
+  for (size_t i = 0; i < count; ++i) to[i] += from[i];
+}
+
 }  // namespace
 
 double InputMoments::trace() const {
@@ -115,11 +119,12 @@ void MomentSums::Flush() {
   unflushed_ = 0;
   ForPieces(columns_, kRowsOfFlush, jobs_, [&](size_t begin, size_t end) {
     for (size_t row = begin; row < end; ++row) {
-      for (size_t column = 0; column < columns_; ++column) {
-        const size_t tile = column / kPanelColumns;
-        const size_t at = (tile * padded_ + row) * kPanelColumns + column % kPanelColumns;
-        if (row <= column) sums_.own[row * columns_ + column] += own_[at];
-        if (drift_) sums_.drift[row * columns_ + column] += drift_sums_[at];
+      for (size_t first = 0; first < columns_; first += kPanelColumns) {
+        const size_t count = std::min(kPanelColumns, columns_ - first);
+        const size_t from = first * padded_ + row * kPanelColumns, to = row * columns_ + first;
+        // Below the diagonal Finish sets what follows by symmetry.
+        if (first + kPanelColumns > row) AddUp(own_.data() + from, count, sums_.own.data() + to);
+        if (drift_) AddUp(drift_sums_.data() + from, count, sums_.drift.data() + to);
       }
     }
   });

@@ -17,14 +17,8 @@ void ProductWatch::SetWeights(const Weights& weights) {
   for (const HostTensor& tensor : weights.trunk) tensors_[tensor.bytes.data()] = &tensor;
 }
 
-void ProductWatch::Loaded(const Buffer& buffer, std::span<const std::byte> weights) {
-  loaded_[&buffer] = weights.data();
-}
-
 MatrixPart ProductWatch::Find(const Matrix& weights) const {
-  const auto loaded = loaded_.find(weights.buffer);
-  if (loaded == loaded_.end()) return {};
-  const auto tensor = tensors_.find(loaded->second);
+  const auto tensor = tensors_.find(LoadedFrom(weights.buffer));
   if (tensor == tensors_.end() || tensor->second->format != weights.format) return {};
   return {tensor->second, weights.offset / weights.row_bytes(), weights.rows, weights.columns};
 }

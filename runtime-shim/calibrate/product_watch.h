@@ -64,13 +64,6 @@ class ProductWatch final : public ProductObserver {
   // Where a loaded matrix is; no tensor for one that is not in the trunk.
   MatrixPart Find(const Matrix& weights) const;
 
-  // The first byte of the weights that a buffer was loaded from; null if it is another's.
-  const std::byte* LoadedFrom(const Buffer& buffer) const {
-    const auto found = loaded_.find(&buffer);
-    return found == loaded_.end() ? nullptr : found->second;
-  }
-
-  void Loaded(const Buffer& buffer, std::span<const std::byte> weights) override;
   bool Wants(const Matrix& weights) const override;
   void Multiplied(const Matrix& weights, std::span<const float> inputs) override;
   Matrix InsteadOf(const Matrix& weights) const override;
@@ -86,7 +79,6 @@ class ProductWatch final : public ProductObserver {
   };
 
   const Weights* weights_ = nullptr;
-  std::map<const Buffer*, const std::byte*> loaded_;
   std::map<const std::byte*, const HostTensor*> tensors_;
   std::set<const HostTensor*> pending_;
   Mode mode_ = Mode::kOff;

@@ -1,6 +1,7 @@
 // An executor that shows the inputs of every product, and leaves the rest to another executor.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,7 +16,14 @@ class ProductObserver {
  public:
   virtual ~ProductObserver() = default;
   // Weights were loaded.
-  virtual void Loaded(const Buffer& buffer, std::span<const std::byte> weights) = 0;
+  void Loaded(const Buffer& buffer, std::span<const std::byte> weights) {
+    loaded_[&buffer] = weights.data();
+  }
+  // The first byte of the weights that a buffer was loaded from; null if it is another's.
+  const std::byte* LoadedFrom(const Buffer* buffer) const {
+    const auto found = loaded_.find(buffer);
+    return found == loaded_.end() ? nullptr : found->second;
+  }
   // Whether Multiplied should be called for these weights, which requires reading back inputs.
   virtual bool Wants(const Matrix& weights) const = 0;
   // Weights are multiplied with these rows, of weights.columns values each.
@@ -24,6 +32,9 @@ class ProductObserver {
   virtual Matrix InsteadOf(const Matrix& weights) const { return weights; }
   // Whether operations may be left out because nobody needs the rest of the pass.
   virtual bool Skips() const { return false; }
+
+ private:
+  std::map<const Buffer*, const std::byte*> loaded_;
 };
 
 // Gives the same bits as the executor that it wraps. MixExperts is composed of other operations

@@ -62,14 +62,8 @@ void SecondMoments::SetWeights(const Weights& weights) {
   }
 }
 
-void SecondMoments::Loaded(const Buffer& buffer, std::span<const std::byte> weights) {
-  loaded_[&buffer] = weights.data();
-}
-
 const SecondMoments::Place* SecondMoments::Find(const Matrix& weights) const {
-  const auto loaded = loaded_.find(weights.buffer);
-  if (loaded == loaded_.end()) return nullptr;
-  const auto place = places_.find(loaded->second);
+  const auto place = places_.find(LoadedFrom(weights.buffer));
   return place == places_.end() ? nullptr : &place->second;
 }
 

@@ -35,7 +35,6 @@ class SecondMoments final : public ProductObserver {
     counting_ = true;
   }
 
-  void Loaded(const Buffer& buffer, std::span<const std::byte> weights) override;
   bool Wants(const Matrix& weights) const override;
   void Multiplied(const Matrix& weights, std::span<const float> inputs) override;
 
@@ -65,7 +64,6 @@ class SecondMoments final : public ProductObserver {
 
   bool counting_ = true;
   size_t stream_ = 0;
-  std::map<const Buffer*, const std::byte*> loaded_;
   std::map<const std::byte*, Place> places_;
   std::vector<std::map<std::string, Moments, std::less<>>> moments_;  // by stream
 };

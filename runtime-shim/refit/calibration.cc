@@ -147,7 +147,7 @@ Result<Calibration> MakeCalibration(std::span<const TokenSession> sessions,
     return Error{Code::kInvalidArgument,
                  Cat("calibration text: expected at least 2 windows of ", options.context,
                      " tokens, found ", made.windows.size()),
-                 "part of the text is held out to see whether the refit helps"};
+                 "part of the text is held out to see what it gains"};
   const bool any = std::any_of(made.windows.begin(), made.windows.end(),
                                [](const CalibrationWindow& window) { return window.kept_back; });
   // A refit that could not be measured could not be refused either.

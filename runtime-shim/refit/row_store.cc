@@ -24,7 +24,7 @@ struct ScratchFile {
 
 // The file is unlinked before the first byte is written.
 Result<ScratchFile> MakeScratchFile(const std::filesystem::path& directory) {
-  std::string name = (directory / "moepack-refit-rows-XXXXXX").string();
+  std::string name = (directory / "moepack-rows-XXXXXX").string();
   ScratchFile made;
   made.file = Descriptor(::mkostemp(name.data(), O_CLOEXEC));
   made.path = name;

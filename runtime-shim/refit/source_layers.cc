@@ -18,7 +18,7 @@ Result<SourceLayers> SourceLayers::Make(const DeviceModel& model) {
   auto tables = model.TableOf(all);
   if (!tables)
     return Error{tables.error().code, tables.error().message,
-                 "a refit needs the whole model: every expert of every layer"};
+                 "refit and calibration need the whole model: every expert of every layer"};
   made.loaded_ = std::move(*tables);
   return made;
 }

@@ -72,7 +72,7 @@ BENCHMARK(Factor)->Unit(benchmark::kMillisecond);
 
 // Two triangular systems and the drift, then the levels, for one search of scales.
 void EncodeMatrix(benchmark::State& state, const char* type) {
-  const auto factor = FeedbackFactor::Of(SomeMoments(), {}, kFeedbackDamping, 0);
+  const auto factor = FeedbackFactor::Of(SomeMoments(), {}, {.jobs = 0});
   const std::vector<float> weights = RandomValues(kRows * kColumns, 5);
   const std::vector<std::vector<float>> importances = {SomeMoments().diagonal()};
   for (auto _ : state)

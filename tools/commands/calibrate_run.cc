@@ -256,15 +256,9 @@ Result<CalibrateModel> LoadForCalibration(const moepack::Source& source,
   CalibrateModel out;
   out.watch = std::make_unique<runtime::ProductWatch>();
   SHARD_TRY(std::shared_ptr<runtime::Executor> executor, OpenExecutor(runtime));
-  out.loaded.executor =
-      std::make_shared<runtime::ObservedExecutor>(std::move(executor), *out.watch);
-  runtime::LoadOptions loading = runtime.loading();
-  Progress progress("loading");
-  loading.progress = progress.Shows();
-  SHARD_TRY(out.loaded.weights, runtime::LoadWeights(source, loading));
-  progress.Clear();
-  PrintNotes(out.loaded.weights->notes);
-  SHARD_TRY(out.loaded.model, runtime::Model::Load(out.loaded.weights, *out.loaded.executor));
+  executor = std::make_shared<runtime::ObservedExecutor>(std::move(executor), *out.watch);
+  SHARD_TRY(std::shared_ptr<const runtime::Weights> weights, LoadSource(source, runtime));
+  SHARD_TRY(out.loaded, LoadModel(std::move(weights), std::move(executor)));
   out.watch->SetWeights(*out.loaded.weights);
   return out;
 }
@@ -358,9 +352,9 @@ Result<CalibrateNeeds> EstimateNeeds(const CalibrateRun& run) {
   SHARD_TRY(const runtime::Calibration taken,
             runtime::CalibrationTextOf(texts, options,
                                        runtime::BosToken(source.loaded.weights->metadata)));
-  return CalibrateNeeds{
-      runtime::EstimateCalibration(*source.loaded.model, TypesOf(run.typed), taken.tokens),
-      taken.buckets, taken.tokens, options.memory, runtime::MeasureProductRate(options.jobs)};
+  return CalibrateNeeds{runtime::EstimateCalibration(*source.loaded.model, TypesOf(run.typed),
+                                                     taken.tokens, options.jobs),
+                        taken.buckets, taken.tokens, options.memory};
 }
 
 Result<std::shared_ptr<const CalibratedTensors>> OpenCalibrated(const CalibrateRun& run,

@@ -35,7 +35,7 @@ Result<runtime::CheckReport> CheckWithProgress(Arguments& arguments) {
   options.checked = [&](const runtime::CheckedNode& node) {
     loading.Clear();
     checking.Clear();
-    if (arguments.report.kind() == ReportFormat::kText && written)
+    if (arguments.report.kind() == ReportFormat::kText && written && !IsQuiet())
       written = WriteResult(CheckedNodeText(node));
   };
   SHARD_TRY(runtime::CheckReport report, runtime::CheckDistribution(arguments.source, options));
@@ -43,7 +43,7 @@ Result<runtime::CheckReport> CheckWithProgress(Arguments& arguments) {
   return report;
 }
 
-Status WriteReport(const Arguments& arguments, const runtime::CheckReport& report) {
+Status Write(const Arguments& arguments, const runtime::CheckReport& report) {
   switch (arguments.report.kind()) {
     case ReportFormat::kJson:
       return WriteJsonResult(CheckJson(arguments.source, arguments.check.against, report));
@@ -54,7 +54,7 @@ Status WriteReport(const Arguments& arguments, const runtime::CheckReport& repor
     case ReportFormat::kText:
       break;
   }
-  return WriteResult(CheckSummary(report));
+  return WriteReport(CheckSummary(report));
 }
 
 Result<int> Run(Arguments& arguments) {
@@ -65,7 +65,7 @@ Result<int> Run(Arguments& arguments) {
   }
   SHARD_TRY(const runtime::CheckReport report, CheckWithProgress(arguments));
   PrintNotes(report.notes);
-  SHARD_CHECK(WriteReport(arguments, report));
+  SHARD_CHECK(Write(arguments, report));
   return report.failures() == 0 ? kExitDone : kExitMismatch;
 }
 

@@ -26,8 +26,9 @@ std::string RefitText(const SharesToJoin& shares, const manifest::RefitJoinRepor
   std::string text =
       report.was_there
           ? Cat("the refit store is there already: ", Shown(report.store), "\n")
-          : Cat(wrote, ExactBytes(report.total_bytes()), " of ", Plural(report.parts, "part"),
-                " to the refit store ", Shown(report.store), "\n");
+          : Cat(wrote, ExactBytes(report.total_bytes()),
+                shares.join.dry_run ? " and an importance matrix of " : " of ",
+                Plural(report.parts, "part"), " to the refit store ", Shown(report.store), "\n");
   if (!report.distribution) return text;
   const manifest::JoinReport& distribution = *report.distribution;
   text += Cat(wrote, ExactBytes(distribution.total_bytes()), " to ", Shown(shares.out));

@@ -288,7 +288,8 @@ Result<int> QuantizeModel(const Arguments& arguments) {
                      " is GGUF already, and nothing is converted"),
                  "leave it out: a GGUF keeps its general.name"};
   }
-  SHARD_TRY(const QuantizeOptions options, ReadQuantizeOptions(arguments.quantize));
+  SHARD_TRY(QuantizeOptions options, ReadQuantizeOptions(arguments.quantize));
+  options.recipe.measured_later = arguments.calibrate.wanted();
   SHARD_TRY(TypedGguf typed, PrepareGguf(model, options));
   const std::string name = fs::path(arguments.out).filename().string();
   const std::string stem = name.substr(0, name.size() - kExtension.size());

@@ -147,6 +147,7 @@ Result<std::optional<QuantizeOptions>> ChooseTypes(const MoeModel& model, const 
   }
   if (gguf) {
     SHARD_TRY(QuantizeOptions options, ReadQuantizeOptions(quantize));
+    options.recipe.measured_later = arguments.calibrate.wanted();
     return std::optional(std::move(options));
   }
   if (quantize.options.alignment != kGgufDefaultAlignment) {

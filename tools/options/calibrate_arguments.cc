@@ -18,7 +18,7 @@ constexpr uint64_t kLeastMemoryOfCalibration = 16'000'000;
 constexpr uint64_t kMostTokens = 1ull << 40;
 
 // Counts changes of the method that change bytes.
-constexpr const char* kMethod = "feedback-1";
+constexpr const char* kMethod = "feedback-2";
 
 // The parameters of a record that are counts.
 struct CountParameter {

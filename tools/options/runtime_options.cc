@@ -143,8 +143,11 @@ Result<std::shared_ptr<runtime::Executor>> OpenExecutor(const runtime::NodeOptio
   return std::shared_ptr<runtime::Executor>(std::move(executor));
 }
 
-Result<std::shared_ptr<const runtime::Weights>> LoadSource(const std::string& source,
-                                                           const runtime::NodeOptions& options) {
+namespace {
+
+template <class From>
+Result<std::shared_ptr<const runtime::Weights>> LoadFrom(const From& source,
+                                                         const runtime::NodeOptions& options) {
   runtime::LoadOptions loading = options.loading();
   Progress progress("loading");
   loading.progress = progress.Shows();
@@ -154,6 +157,18 @@ Result<std::shared_ptr<const runtime::Weights>> LoadSource(const std::string& so
   return weights;
 }
 
+}  // namespace
+
+Result<std::shared_ptr<const runtime::Weights>> LoadSource(const std::string& source,
+                                                           const runtime::NodeOptions& options) {
+  return LoadFrom(source, options);
+}
+
+Result<std::shared_ptr<const runtime::Weights>> LoadSource(const moepack::Source& source,
+                                                           const runtime::NodeOptions& options) {
+  return LoadFrom(source, options);
+}
+
 uint32_t VocabularyOf(const runtime::Weights& weights) {
   const runtime::HostTensor* embedding = weights.FindTrunk("token_embd.weight");
   return embedding && !embedding->shape.empty() ? static_cast<uint32_t>(embedding->shape[0]) : 0;
@@ -161,8 +176,14 @@ uint32_t VocabularyOf(const runtime::Weights& weights) {
 
 Result<LoadedModel> LoadModel(const std::string& source, const runtime::NodeOptions& options,
                               std::shared_ptr<runtime::Executor> executor) {
+  SHARD_TRY(auto weights, LoadSource(source, options));
+  return LoadModel(std::move(weights), std::move(executor));
+}
+
+Result<LoadedModel> LoadModel(std::shared_ptr<const runtime::Weights> weights,
+                              std::shared_ptr<runtime::Executor> executor) {
   LoadedModel loaded;
-  SHARD_TRY(loaded.weights, LoadSource(source, options));
+  loaded.weights = std::move(weights);
   SHARD_TRY(loaded.model, runtime::Model::Load(loaded.weights, *executor));
   loaded.executor = std::move(executor);
   return loaded;

@@ -54,8 +54,14 @@ Result<std::shared_ptr<runtime::Executor>> OpenExecutor(const runtime::NodeOptio
 // Loads `source` into memory; prints the notes of the load.
 Result<std::shared_ptr<const runtime::Weights>> LoadSource(const std::string& source,
                                                            const runtime::NodeOptions& options);
+// The same of one that is open.
+Result<std::shared_ptr<const runtime::Weights>> LoadSource(const moepack::Source& source,
+                                                           const runtime::NodeOptions& options);
 // The rows of the embedding; 0 if there is none.
 uint32_t VocabularyOf(const runtime::Weights& weights);
+// Puts weights on the executor.
+Result<LoadedModel> LoadModel(std::shared_ptr<const runtime::Weights> weights,
+                              std::shared_ptr<runtime::Executor> executor);
 // Calls LoadSource and puts the weights on the executor.
 Result<LoadedModel> LoadModel(const std::string& source, const runtime::NodeOptions& options,
                               std::shared_ptr<runtime::Executor> executor);

@@ -238,6 +238,17 @@ TEST(Recipe, RefusesTypesOfFewBitsWithoutImportanceAsLlamaQuantizeDoes) {
   for (const char* recipe : {"IQ3_S", "IQ3_M"}) RecipeApplied(Named(recipe));
 }
 
+TEST(Recipe, GivesTheTypesOfAnImportanceMatrixWhereACalibrationMeasuresOne) {
+  RecipeOptions options = Named("IQ3_XXS");
+  options.measured_later = true;
+  GgufModel given = RecipeModel();
+  GiveImportance(given);
+  const GgufModel with = RecipeApplied(Named("IQ3_XXS"), given);
+  const GgufModel later = RecipeApplied(options);
+  for (const GgufTensor& tensor : later.tensors)
+    EXPECT_EQ(TypeOf(later, tensor.name), TypeOf(with, tensor.name)) << tensor.name;
+}
+
 TEST(Recipe, RefusesAnExpertMatrixThatTheImportanceMatrixLacks) {
   GgufModel model = RecipeModel();
   GiveImportance(model);

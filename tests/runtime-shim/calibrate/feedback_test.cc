@@ -129,7 +129,7 @@ TEST_P(Feedback, ChoosesTheLevelsOfTheTextbookForTheSameMomentsAndScales) {
   const std::vector<float> weights = RandomFloats(kWeightRows * kInputColumns, 5),
                            inputs = Inputs(6);
   const InputMoments moments = MomentsOf(inputs, {});
-  const auto factor = FeedbackFactor::Of(moments, {}, kFeedbackDamping, 1);
+  const auto factor = FeedbackFactor::Of(moments, {}, {.jobs = 1});
   ASSERT_TRUE(factor);
   const std::vector<std::vector<float>> importance = {moments.diagonal()};
   const std::vector<std::byte> made =
@@ -158,8 +158,8 @@ double ErrorOf(const char* type, bool feedback, bool drift) {
   const std::vector<std::vector<float>> importance = {moments.diagonal()};
   std::vector<std::byte> bytes(kWeightRows * *matrix.format->BytesFor(kInputColumns));
   if (feedback) {
-    bytes = EncodeWithFeedback(matrix, *FeedbackFactor::Of(learned, {}, kFeedbackDamping, 1),
-                               importance, 1);
+    const FactorOptions options{.together = ColumnsTogether(*matrix.format), .jobs = 1};
+    bytes = EncodeWithFeedback(matrix, *FeedbackFactor::Of(learned, {}, options), importance, 1);
   } else {
     matrix.format->encode(weights, importance[0], bytes);
   }
@@ -167,7 +167,8 @@ double ErrorOf(const char* type, bool feedback, bool drift) {
 }
 
 TEST(FeedbackError, FallsWithFeedbackAndMoreWithTheDrift) {
-  for (const char* type : {"q3_K", "q4_K", "iq4_xs"}) {
+  for (const char* type : {"q3_K", "q4_K", "iq4_xs", "iq3_xxs", "iq3_s", "iq2_xxs", "iq2_xs",
+                           "iq2_s", "iq1_m", "iq1_s"}) {
     const double plain = ErrorOf(type, false, false), own = ErrorOf(type, true, false);
     EXPECT_LT(own, 0.7 * plain) << type;
     EXPECT_LT(ErrorOf(type, true, true), own) << type;
@@ -211,7 +212,7 @@ TEST(FeedbackBytes, DoNotDependOnThreads) {
   const std::vector<std::vector<float>> importance = {moments.diagonal(), {}};
   std::vector<std::vector<std::byte>> made;
   for (const size_t jobs : {1, 2, 5}) {
-    const auto factor = FeedbackFactor::Of(moments, {}, kFeedbackDamping, jobs);
+    const auto factor = FeedbackFactor::Of(moments, {}, {.jobs = jobs});
     made.push_back(EncodeWithFeedback({weights, kInputColumns, quant::FindFormat("q5_K")}, *factor,
                                       importance, jobs));
   }
@@ -223,9 +224,9 @@ TEST(FeedbackFactors, RefuseMomentsThatAreZeroOrNotFinite) {
   InputMoments moments;
   moments.columns = 2;
   moments.own = {0, 0, 0, 0};
-  EXPECT_FALSE(FeedbackFactor::Of(moments, {}, kFeedbackDamping, 1));
+  EXPECT_FALSE(FeedbackFactor::Of(moments, {}, {.jobs = 1}));
   moments.own = {1, 0, 0, std::nan("")};
-  EXPECT_FALSE(FeedbackFactor::Of(moments, {}, kFeedbackDamping, 1));
+  EXPECT_FALSE(FeedbackFactor::Of(moments, {}, {.jobs = 1}));
 }
 
 }  // namespace

@@ -241,6 +241,20 @@ TEST(Calibrate, BuildsADistributionFromTextWithRefittedGroups) {
   EXPECT_EQ(workspace.Moepack("check out").status, 0);
 }
 
+// The text gives every column its importance.
+TEST(Calibrate, TakesThePlaceOfAnImportanceMatrix) {
+  const Workspace workspace;
+  const std::string build = "build fixtures/tiny-moe --groups 2 --quantize IQ2_XXS -o out";
+  EXPECT_EQ(workspace.Moepack(build).status, 2);
+  const ToolRun run = workspace.Moepack(build + kTextOfBuild);
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("matrices encoded with feedback"));
+  const ToolRun again = workspace.Moepack(build + " --force --calibrated-store out.calibrated");
+  EXPECT_EQ(again.status, 0) << again.err;
+  const ToolRun verify = workspace.Moepack("verify out --against fixtures/tiny-moe");
+  EXPECT_EQ(verify.status, 0) << verify.err;
+}
+
 TEST(Calibrate, SaysWhatItWouldTake) {
   const Workspace workspace;
   const ToolRun run =

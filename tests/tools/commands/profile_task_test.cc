@@ -33,7 +33,7 @@ TEST(SessionShares, AreRunsOfAboutTheSameNumberOfTokens) {
     next = share.last;
   }
   EXPECT_EQ(next, sessions.size());
-  EXPECT_EQ(ShareOfSessions(sessions, {0, 2}).last, 2u);
+  EXPECT_EQ(ShareOfSessions(sessions, {0, 2}).last, 3u);
   size_t seen = 0;
   for (uint32_t task = 0; task < 9; ++task) {
     const SessionShare share = ShareOfSessions(sessions, {task, 9});

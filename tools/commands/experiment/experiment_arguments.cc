@@ -15,6 +15,7 @@
 #include "tools/base/sections.h"
 #include "tools/options/given_once.h"
 #include "tools/options/options.h"
+#include "tools/options/quantize_options.h"
 #include "tools/options/refit_arguments.h"
 #include "tools/options/statistics_options.h"
 

@@ -55,7 +55,7 @@ std::string CalibrateNeedsText(const CalibrateNeeds& needs) {
              " tokens; ", FormatBytes(RowsInMemory(needs) + estimate.matrix_bytes),
              " of activations and matrices, ", FormatBytes(estimate.weight_bytes),
              " of weights in memory, ", FormatBytes(estimate.row_bytes - RowsInMemory(needs)),
-             " on disk; about ", FormatElapsed(estimate.products / needs.rate), "\n");
+             " on disk; about ", FormatElapsed(estimate.seconds), "\n");
 }
 
 Json CalibrateNeedsJson(const CalibrateNeeds& needs) {
@@ -74,8 +74,7 @@ Json CalibrateNeedsJson(const CalibrateNeeds& needs) {
           {"memory_bytes", RowsInMemory(needs) + estimate.matrix_bytes},
           {"weight_bytes", estimate.weight_bytes},
           {"disk_bytes", estimate.row_bytes - RowsInMemory(needs)},
-          {"multiplications", estimate.products},
-          {"seconds", estimate.products / needs.rate}};
+          {"seconds", estimate.seconds}};
 }
 
 std::string CalibratedSummary(const CalibratedRecord& record) {

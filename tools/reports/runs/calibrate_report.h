@@ -21,7 +21,6 @@ struct CalibrateNeeds {
   std::vector<runtime::CalibrationBucket> buckets;
   uint64_t tokens = 0;
   uint64_t memory = 0;  // CalibrateOptions::memory
-  double rate = 0;      // multiplications per second on this machine
 };
 std::string CalibrateNeedsText(const CalibrateNeeds& needs);
 Json CalibrateNeedsJson(const CalibrateNeeds& needs);

@@ -143,7 +143,7 @@ TEST_F(ExperimentCommand, ComparesACalibrationWithThePlainForm) {
       "--json");
   EXPECT_NEAR(alone["figures"]["capture"]["kld"]["mean"], eval["quantization"]["kld"]["mean"],
               1e-9);
-  EXPECT_EQ(eval["calibrated"]["method"], "feedback-1");
+  EXPECT_EQ(eval["calibrated"]["method"], "feedback-2");
   EXPECT_THAT(ErrorOf(model_ + "--strategies contiguous --recipes Q4_K_M --calibrate texts.jsonl "
                                "-o f.json",
                       2),
