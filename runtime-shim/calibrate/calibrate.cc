@@ -8,6 +8,7 @@
 #include "libshard/base/text/text.h"
 #include "libshard/model/gguf_keys.h"
 #include "runtime-shim/calibrate/encode_matrix.h"
+#include "runtime-shim/calibrate/kept_pages.h"
 #include "runtime-shim/calibrate/layer_experts.h"
 #include "runtime-shim/refit/row_store.h"
 #include "runtime-shim/refit/source_layers.h"
@@ -391,6 +392,7 @@ class CalibrateRun final : public Calibrator {
     if (progress_) progress_(done_, std::max(done_, text_.tokens * (4 * layers() + 1)));
   }
 
+  KeptPages pages_;
   const CalibrateInput& input_;
   const CalibrateOptions& options_;
   OnProgress progress_;
