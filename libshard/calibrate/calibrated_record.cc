@@ -11,6 +11,7 @@
 #include "libshard/base/text/format_version.h"
 #include "libshard/base/text/record.h"
 #include "libshard/base/text/text.h"
+#include "libshard/base/text/utf8.h"
 
 namespace moepack {
 namespace {
