@@ -217,6 +217,27 @@ Status CheckCalibration(const ExperimentArguments& arguments) {
                "--calibrate names the texts"};
 }
 
+void AddQuantizations(CLI::App& app, ExperimentArguments& arguments) {
+  StartSection(app, "Conversion and quantization");
+  app.add_option("--recipes", arguments.recipes,
+                 "Quantize the model to each of these as well, with and without the split: "
+                 "Q4_K_M,Q8_0. Default: none.")
+      ->type_name("NAME,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--imatrix", arguments.imatrix, "An importance matrix for all recipes.")
+      ->type_name("FILE");
+  app.add_option("--calibrate", arguments.calibrate.texts.texts,
+                 "Quantize to each of the recipes with error feedback on these texts as well, as "
+                 "`moepack quantize --calibrate` does, and compare that with the plain form. They "
+                 "may not be held-out texts. Default: no calibration.")
+      ->type_name("FILE");
+  app.add_option("--calibrate-most-tokens", arguments.calibrate.options.tokens,
+                 "Calibrate on at most this many tokens of each bucket. Default: all.")
+      ->type_name("N")
+      ->transform(AsCount(1, kMostTokens));
+}
+
 }  // namespace
 
 void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments) {
@@ -243,24 +264,7 @@ void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments) {
                  "is left. They may not be held-out texts. Default: no refit.")
       ->type_name("FILE");
   AddRefitSteps(app, arguments.refit);
-  StartSection(app, "Conversion and quantization");
-  app.add_option("--recipes", arguments.recipes,
-                 "Quantize the model to each of these as well, with and without the split: "
-                 "Q4_K_M,Q8_0. Default: none.")
-      ->type_name("NAME,...")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  app.add_option("--imatrix", arguments.imatrix, "An importance matrix for all recipes.")
-      ->type_name("FILE");
-  app.add_option("--calibrate", arguments.calibrate.texts.texts,
-                 "Quantize to each of the recipes with error feedback on these texts as well, as "
-                 "`moepack quantize --calibrate` does, and compare that with the plain form. They "
-                 "may not be held-out texts. Default: no calibration.")
-      ->type_name("FILE");
-  app.add_option("--calibrate-most-tokens", arguments.calibrate.options.tokens,
-                 "Calibrate on at most this many tokens of each bucket. Default: all.")
-      ->type_name("N")
-      ->transform(AsCount(1, kMostTokens));
+  AddQuantizations(app, arguments);
   StartSection(app, "Scoring");
   app.add_option("--race-tokens", arguments.race_tokens,
                  "How many tokens of a session the nodes race over. Default: 32.")
