@@ -1,5 +1,5 @@
-// What llama.cpp's perplexity tool says of the divergence of a plain and of a calibrated file, beside
-// `moepack eval --against --score-half` on the same tokens.
+// What llama.cpp's perplexity tool says of the divergence of a plain and of a calibrated file,
+// beside `moepack eval --against --score-half` on the same tokens.
 // STOCK_KLD in the environment is the program stock_kld.cc.
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
