@@ -83,7 +83,7 @@ std::string NotHeldOutText(const std::optional<MadeFrom>& made_from, uint64_t se
   if (made_from->calibrated)
     sentences.push_back(Sentence("calibration", made_from->calibration, sessions));
   std::erase(sentences, "");
-  return Join(sentences, " ");
+  return moepack::Join(sentences, " ");
 }
 
 }  // namespace moepack::manifest

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/peer/stock_llama.h"
+#include "tests/peer/llama_libraries.h"
 
 // What llama.cpp allocates is released when the process ends, right after its work. LeakSanitizer
 // calls this.
@@ -45,7 +45,7 @@ constexpr const char* kReader =
     "_Z19common_imatrix_loadRKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEER14common_"
     "imatrix";
 
-// The parts of ggml.h that are needed.
+// The parts of llama.h and ggml.h that are needed.
 struct Tensor {
   int32_t type;
   void* buffer;
@@ -59,21 +59,72 @@ struct Tensor {
   char name[64];
 };
 
+using Callback = bool (*)(const Tensor*, bool ask, void* user);
+
+struct ModelParams {
+  unsigned char bytes[512];
+};
+
+struct ContextParams {
+  uint32_t context, batch, micro_batch;
+  unsigned char until_attention[52 - 12];
+  int32_t flash_attention;  // -1: where it is faster
+  unsigned char until_callback[88 - 56];
+  Callback callback;
+  void* user;
+  int32_t key_type, value_type;
+  unsigned char rest[512];
+};
+
+struct Batch {
+  int32_t count;
+  int32_t* tokens;
+  float* embeddings;
+  int32_t *positions, *sequence_counts;
+  int32_t** sequences;
+  int8_t* logits;
+};
+
 struct ImatrixData {
   const char* name;
   const float* data;
   size_t size;
 };
 
-struct Stock : peer::Llama {
-  explicit Stock(const std::filesystem::path& directory) : Llama(directory) {
-    Find(peer::OpenLibrary(directory, "libggml-base"), "ggml_op_desc", describe);
-    Find(library, "llama_model_quantize_default_params", quantize_params);
-    Find(library, "llama_model_quantize", quantize);
+struct Stock {
+  explicit Stock(const std::filesystem::path& directory) {
+    void* const ggml = peer::OpenLibrary(directory, "libggml-base");
+    Find(ggml, "ggml_op_desc", describe);
+    void* const backends = peer::OpenLibrary(directory, "libggml.");
+    Find(backends, "ggml_backend_load_all_from_path", load_backends);
+    void* const llama = peer::OpenLibrary(directory, "libllama.");
+    Find(llama, "llama_backend_init", init);
+    Find(llama, "llama_model_default_params", model_params);
+    Find(llama, "llama_model_load_from_file", load_model);
+    Find(llama, "llama_context_default_params", context_params);
+    Find(llama, "llama_init_from_model", open_context);
+    Find(llama, "llama_get_memory", memory_of);
+    Find(llama, "llama_memory_clear", clear);
+    Find(llama, "llama_batch_init", make_batch);
+    Find(llama, "llama_decode", decode);
+    Find(llama, "llama_model_quantize_default_params", quantize_params);
+    Find(llama, "llama_model_quantize", quantize);
     Find(peer::OpenLibrary(directory, "libllama-common"), kReader, read_imatrix);
+    load_backends(directory.c_str());
+    init();
   }
 
   const char* (*describe)(const Tensor*);
+  void (*load_backends)(const char*);
+  void (*init)();
+  ModelParams (*model_params)();
+  void* (*load_model)(const char*, ModelParams);
+  ContextParams (*context_params)();
+  void* (*open_context)(void* model, ContextParams);
+  void* (*memory_of)(void* context);
+  void (*clear)(void* memory, bool data);
+  Batch (*make_batch)(int32_t tokens, int32_t embedding, int32_t sequences);
+  int32_t (*decode)(void* context, Batch);
   peer::QuantizeParams (*quantize_params)();
   uint32_t (*quantize)(const char*, const char*, const peer::QuantizeParams*);
   bool (*read_imatrix)(const std::string&, common_imatrix&);
@@ -89,8 +140,8 @@ class Collector {
     std::vector<int64_t> counts;
   };
 
-  static bool Call(const void* tensor, bool ask, void* user) {
-    return static_cast<Collector*>(user)->See(*static_cast<const Tensor*>(tensor), ask);
+  static bool Call(const Tensor* tensor, bool ask, void* user) {
+    return static_cast<Collector*>(user)->See(*tensor, ask);
   }
   const std::map<std::string, Sums>& found() const { return found_; }
 
@@ -153,18 +204,26 @@ class Collector {
 
 void Evaluate(const Stock& stock, const std::string& file, int32_t chunk,
               const std::vector<int32_t>& ids, Collector& collector) {
-  peer::ContextParams params = stock.ParamsFor(static_cast<uint32_t>(chunk));
+  void* const model = stock.load_model(file.c_str(), stock.model_params());
+  if (model == nullptr) Fail(file + ": llama.cpp does not load it");
+  ContextParams params = stock.context_params();
+  // GGML_TYPE_F16 twice, right after the callback.
+  if (params.flash_attention != -1 || params.callback != nullptr || params.key_type != 1 ||
+      params.value_type != 1)
+    Fail("llama_context_params: another layout than in v0.5.0");
+  params.context = params.batch = params.micro_batch = static_cast<uint32_t>(chunk);
   // All in F32, because rounding changes near ties among experts.
   params.flash_attention = 0;
   params.key_type = params.value_type = 0;
   params.callback = Collector::Call;
   params.user = &collector;
-  void* const context = stock.Open(stock.Load(file), params);
-  peer::Batch batch = stock.make_batch(chunk, 0, 1);
+  void* const context = stock.open_context(model, params);
+  if (context == nullptr) Fail(file + ": llama.cpp has no context for it");
+  Batch batch = stock.make_batch(chunk, 0, 1);
   batch.count = chunk;
   for (size_t first = 0; first + static_cast<size_t>(chunk) <= ids.size();
        first += static_cast<size_t>(chunk)) {
-    stock.Clear(context);
+    stock.clear(stock.memory_of(context), true);
     for (int32_t i = 0; i < chunk; ++i) {
       batch.tokens[i] = ids[first + static_cast<size_t>(i)];
       batch.positions[i] = i;

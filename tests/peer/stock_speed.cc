@@ -16,20 +16,68 @@
 #include <string>
 #include <vector>
 
-#include "tests/peer/stock_llama.h"
+#include "tests/peer/llama_libraries.h"
 
 namespace {
 
 using peer::Fail;
 using peer::Find;
 
-struct Stock : peer::Llama {
-  explicit Stock(const std::filesystem::path& directory) : Llama(directory) {
-    Find(library, "llama_set_n_threads", set_threads);
-    Find(library, "llama_synchronize", synchronize);
+// The parts of llama.h that are needed.
+struct ModelParams {
+  unsigned char bytes[512];
+};
+struct ContextParams {
+  uint32_t context, batch, micro_batch;
+  unsigned char rest[600];
+};
+struct Batch {
+  int32_t count;
+  int32_t* tokens;
+  float* embeddings;
+  int32_t *positions, *sequence_counts;
+  int32_t** sequences;
+  int8_t* logits;
+};
+
+struct Stock {
+  explicit Stock(const std::filesystem::path& directory) {
+    void* const backends = peer::OpenLibrary(directory, "libggml.");
+    Find(backends, "ggml_backend_load_all_from_path", load_backends);
+    void* const llama = peer::OpenLibrary(directory, "libllama.");
+    Find(llama, "llama_log_set", set_log);
+    Find(llama, "llama_backend_init", init);
+    Find(llama, "llama_model_default_params", model_params);
+    Find(llama, "llama_model_load_from_file", load_model);
+    Find(llama, "llama_model_get_vocab", vocabulary_of);
+    Find(llama, "llama_vocab_n_tokens", count_tokens);
+    Find(llama, "llama_context_default_params", context_params);
+    Find(llama, "llama_init_from_model", open_context);
+    Find(llama, "llama_set_n_threads", set_threads);
+    Find(llama, "llama_get_memory", memory_of);
+    Find(llama, "llama_memory_clear", clear);
+    Find(llama, "llama_batch_init", make_batch);
+    Find(llama, "llama_decode", decode);
+    Find(llama, "llama_synchronize", synchronize);
+    set_log([](int, const char*, void*) {}, nullptr);
+    load_backends(directory.c_str());
+    init();
   }
 
+  void (*load_backends)(const char*);
+  void (*set_log)(void (*log)(int level, const char* text, void* user), void* user);
+  void (*init)();
+  ModelParams (*model_params)();
+  void* (*load_model)(const char*, ModelParams);
+  const void* (*vocabulary_of)(const void* model);
+  int32_t (*count_tokens)(const void* vocabulary);
+  ContextParams (*context_params)();
+  void* (*open_context)(void* model, ContextParams);
   void (*set_threads)(void* context, int32_t threads, int32_t batch_threads);
+  void* (*memory_of)(void* context);
+  void (*clear)(void* memory, bool data);
+  Batch (*make_batch)(int32_t tokens, int32_t embedding, int32_t sequences);
+  int32_t (*decode)(void* context, Batch);
   void (*synchronize)(void* context);
 };
 
@@ -45,13 +93,15 @@ class Run {
       : stock_(stock),
         tokens_(stock.count_tokens(stock.vocabulary_of(model))),
         batch_(stock.make_batch(most, 0, 1)) {
-    peer::ContextParams params = stock.ParamsFor(static_cast<uint32_t>(most));
+    ContextParams params = stock.context_params();
     params.context = 1024;
-    context_ = stock.Open(model, params);
+    params.batch = params.micro_batch = static_cast<uint32_t>(most);
+    context_ = stock.open_context(model, params);
+    if (context_ == nullptr) Fail("llama_init_from_model: failed");
   }
 
   void SetThreads(int32_t threads) { stock_.set_threads(context_, threads, threads); }
-  void Clear() { stock_.Clear(context_); }
+  void Clear() { stock_.clear(stock_.memory_of(context_), true); }
 
   // Meaningless tokens from position `first` on.
   void Feed(int32_t first, int32_t count, bool all_logits) {
@@ -86,7 +136,7 @@ class Run {
  private:
   const Stock& stock_;
   int32_t tokens_;
-  peer::Batch batch_;
+  Batch batch_;
   void* context_ = nullptr;
 };
 
@@ -95,7 +145,8 @@ class Run {
 int main(int count, char** words) {
   if (count != 7) Fail("usage: stock-speed LIBRARIES MODEL THREADS PROMPT DECODED OUT");
   const Stock stock(words[1]);
-  void* const model = stock.Load(words[2]);
+  void* const model = stock.load_model(words[2], stock.model_params());
+  if (model == nullptr) Fail("llama_model_load_from_file: failed");
   const int32_t prompt = std::atoi(words[4]);
   Run run(stock, model, prompt);
   run.SetThreads(std::atoi(words[3]));

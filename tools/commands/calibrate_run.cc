@@ -211,6 +211,7 @@ const runtime::HostTensor* FindTensor(const runtime::Weights& weights, const std
 
 // 0 if its rows cannot have the type.
 uint64_t BytesIn(const runtime::HostTensor& tensor, const quant::Format& type) {
+  if (tensor.shape.empty()) return 0;
   uint64_t rows = 1;
   for (size_t axis = 0; axis + 1 < tensor.shape.size(); ++axis) rows *= tensor.shape[axis];
   return rows * type.BytesFor(tensor.shape.back()).value_or(0);

@@ -8,6 +8,7 @@
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
+#include "libshard/base/tool_version.h"
 #include "manifest/document/describe_model.h"
 #include "manifest/tasks/task_record.h"
 
@@ -26,7 +27,7 @@ CalibratedRecord RecordOf(const CalibratedRecord& whole, const TaskNumber& task)
   CalibratedRecord record = whole;
   record.layers.clear();
   record.parameters[kTask] = Cat(task.index, "/", task.count);
-  record.parameters[kVersion] = manifest::ToolVersion();
+  record.parameters[kVersion] = ToolVersion();
   return record;
 }
 

@@ -10,6 +10,7 @@
 #include "libshard/base/digest.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/text/text.h"
+#include "libshard/base/tool_version.h"
 #include "libshard/import/import.h"
 #include "libshard/stats/statistics_file.h"
 #include "manifest/document/describe_model.h"
@@ -241,7 +242,7 @@ Result<ProfileTask> TaskOf(const Arguments& arguments, const TaskNumber& number,
     texts.Update(std::as_bytes(std::span(session.tokens)));
   }
   ProfileTask task{*arguments.out, number, {}};
-  task.work = {{"moepack", manifest::ToolVersion()},
+  task.work = {{"moepack", ToolVersion()},
                {"instructions", runtime::DotInstructions()},
                {"executor", loaded.executor->name()},
                {"precision", runtime::PrecisionOf(*loaded.weights)},

@@ -197,7 +197,7 @@ Result<int> WriteTaskOf(const MoeModel& model, const SideFiles& noted, const Tas
   const Arguments& arguments = outcome.arguments;
   if (arguments.tensors) return NotInTask("--tensors", "without --task they are listed");
   manifest::Draft draft;
-  draft.sources = SourcesOf(model, outcome);
+  draft.sources = outcome.sources;
   draft.source_version = model.Version("");
   draft.files.files = outcome.files;
   draft.files.notes = GgufNotes(typed);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "libshard/base/text/text.h"
+#include "libshard/base/tool_version.h"
 #include "libshard/refit/refit_store.h"
 #include "manifest/document/describe_model.h"
 #include "runtime-shim/cpu/dots.h"
@@ -60,7 +61,7 @@ std::optional<RefitPart> PartOf(const RefitRun& run, const runtime::Calibration&
   if (const auto& task = run.share.task)
     part.groups = GroupsOfTask(part.twins, CostsOf(run.plan), task->index, task->count);
   part.instructions = runtime::DotInstructions();
-  part.moepack = manifest::ToolVersion();
+  part.moepack = ToolVersion();
   return part;
 }
 

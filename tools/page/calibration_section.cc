@@ -1,6 +1,8 @@
 // What a calibration made of the same types: the error of each layer's products, and the divergence
 // of calibrated files beside plain ones.
 #include <algorithm>
+#include <iterator>
+#include <optional>
 
 #include "libshard/base/text/text.h"
 #include "tools/page/html.h"

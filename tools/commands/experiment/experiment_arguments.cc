@@ -218,6 +218,29 @@ Status CheckCalibration(const ExperimentArguments& arguments) {
                "--calibrate names the texts"};
 }
 
+void AddQuantizations(CLI::App& app, ExperimentArguments& arguments) {
+  StartSection(app, "Conversion and quantization");
+  CLI::Option* recipes =
+      app.add_option("--recipes", arguments.recipes,
+                     "Quantize the model to each of these as well, with and without the split: "
+                     "Q4_K_M,Q8_0. Default: none.")
+          ->type_name("NAME,...")
+          ->delimiter(',')
+          ->allow_extra_args(false);
+  Offer(recipes, RecipeNames());
+  app.add_option("--imatrix", arguments.imatrix, "An importance matrix for all recipes.")
+      ->type_name("FILE");
+  app.add_option("--calibrate", arguments.calibrate.texts.texts,
+                 "Quantize to each of the recipes with error feedback on these texts as well, as "
+                 "`moepack quantize --calibrate` does, and compare that with the plain form. They "
+                 "may not be held-out texts. Default: no calibration.")
+      ->type_name("FILE");
+  app.add_option("--calibrate-most-tokens", arguments.calibrate.options.tokens,
+                 "Calibrate on at most this many tokens of each bucket. Default: all.")
+      ->type_name("N")
+      ->transform(AsCount(1, kMostTokens));
+}
+
 void AddScoring(CLI::App& app, ExperimentArguments& arguments) {
   StartSection(app, "Scoring");
   app.add_option("--race-tokens", arguments.race_tokens,
@@ -265,26 +288,7 @@ void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments) {
                  "is left. They may not be held-out texts. Default: no refit.")
       ->type_name("FILE");
   AddRefitSteps(app, arguments.refit);
-  StartSection(app, "Conversion and quantization");
-  CLI::Option* recipes =
-      app.add_option("--recipes", arguments.recipes,
-                     "Quantize the model to each of these as well, with and without the split: "
-                     "Q4_K_M,Q8_0. Default: none.")
-          ->type_name("NAME,...")
-          ->delimiter(',')
-          ->allow_extra_args(false);
-  Offer(recipes, RecipeNames());
-  app.add_option("--imatrix", arguments.imatrix, "An importance matrix for all recipes.")
-      ->type_name("FILE");
-  app.add_option("--calibrate", arguments.calibrate.texts.texts,
-                 "Quantize to each of the recipes with error feedback on these texts as well, as "
-                 "`moepack quantize --calibrate` does, and compare that with the plain form. They "
-                 "may not be held-out texts. Default: no calibration.")
-      ->type_name("FILE");
-  app.add_option("--calibrate-most-tokens", arguments.calibrate.options.tokens,
-                 "Calibrate on at most this many tokens of each bucket. Default: all.")
-      ->type_name("N")
-      ->transform(AsCount(1, kMostTokens));
+  AddQuantizations(app, arguments);
   AddScoring(app, arguments);
   StartSection(app, "Output");
   app.add_option("-o,--output", arguments.out,

@@ -9,6 +9,7 @@
 
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
+#include "libshard/base/files/local_tree.h"
 #include "libshard/base/result.h"
 #include "libshard/base/text/text.h"
 #include "libshard/pack/refit_tensors.h"
