@@ -95,14 +95,13 @@ void PackedMatrix::Pack(const FloatMatrix& b, size_t jobs) {
 
 void PackedMatrix::PackTurned(const FloatMatrix& turned, size_t jobs) {
   Resize(turned.columns, turned.rows);
-  ForPieces(panels(), 1, depth_ * columns_ > kValuesOfPiece ? jobs : 1,
-            [&](size_t panel, size_t) {
-              const size_t first = panel * kPanelColumns;
-              const size_t some = std::min(kPanelColumns, columns_ - first);
-              float* const to = values_.data() + panel * depth_ * kPanelColumns;
-              if (some < kPanelColumns) std::fill_n(to, depth_ * kPanelColumns, 0.0f);
-              TurnBlock(turned.Rows(first, some), depth_, to, kPanelColumns);
-            });
+  ForPieces(panels(), 1, depth_ * columns_ > kValuesOfPiece ? jobs : 1, [&](size_t panel, size_t) {
+    const size_t first = panel * kPanelColumns;
+    const size_t some = std::min(kPanelColumns, columns_ - first);
+    float* const to = values_.data() + panel * depth_ * kPanelColumns;
+    if (some < kPanelColumns) std::fill_n(to, depth_ * kPanelColumns, 0.0f);
+    TurnBlock(turned.Rows(first, some), depth_, to, kPanelColumns);
+  });
 }
 
 void MultiplyPacked(const FloatMatrix& a, const PackedMatrix& b, std::span<const float> bias,

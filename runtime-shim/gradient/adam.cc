@@ -45,8 +45,8 @@ size_t MoveVectors(const AdamMove& move, size_t count) {
     const auto given = hn::LoadU(d, move.slopes + i);
     const auto slope =
         hn::IfThenElseZero(hn::Eq(given, given), hn::Min(hn::Max(given, least), most));
-    const auto first = hn::Add(hn::Mul(keep_first, hn::LoadU(d, move.firsts + i)),
-                               hn::Mul(add_first, slope));
+    const auto first =
+        hn::Add(hn::Mul(keep_first, hn::LoadU(d, move.firsts + i)), hn::Mul(add_first, slope));
     const auto second = hn::Add(hn::Mul(keep_second, hn::LoadU(d, move.seconds + i)),
                                 hn::Mul(hn::Mul(add_second, slope), slope));
     hn::StoreU(first, d, move.firsts + i);
@@ -73,8 +73,8 @@ namespace {
 constexpr size_t kValuesOfPiece = 1 << 16;
 
 AdamMove From(const AdamMove& move, size_t first) {
-  return {move.slopes + first, move.firsts + first,  move.seconds + first,
-          move.values + first, move.rate, move.of_second};
+  return {move.slopes + first, move.firsts + first, move.seconds + first,
+          move.values + first, move.rate,           move.of_second};
 }
 
 float ToFloat(double slope) {
@@ -120,11 +120,10 @@ void Adam::Step(double rate, std::span<const float> gradient, std::span<float> v
   // The means start from 0, so that they are too small at first.
   const auto rate_of_first = static_cast<float>(rate / (1 - std::pow(kFirstMoment, steps_)));
   const auto of_second = static_cast<float>(1 / (1 - std::pow(kSecondMoment, steps_)));
-  const AdamMove move = {gradient.data(), first_.data(),  second_.data(),
+  const AdamMove move = {gradient.data(), first_.data(), second_.data(),
                          values.data(),   rate_of_first, of_second};
-  ForPieces(values.size(), kValuesOfPiece, jobs_, [&](size_t begin, size_t end) {
-    MoveValues(From(move, begin), end - begin);
-  });
+  ForPieces(values.size(), kValuesOfPiece, jobs_,
+            [&](size_t begin, size_t end) { MoveValues(From(move, begin), end - begin); });
 }
 
 std::vector<uint32_t> DrawBatch(size_t rows, size_t size, uint32_t step) {

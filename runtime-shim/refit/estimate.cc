@@ -134,13 +134,13 @@ uint64_t RidgeBytes(const LayerShape& shape, bool joint, uint64_t memory) {
     return kept * width * (kept * width + hidden) * kDouble + activations + sample;
   }
   // The one of the turn besides those that are kept.
-  return sample + ((FactorsHeld(kept, width, hidden, memory) + 1) * width + hidden) * width * kDouble;
+  return sample +
+         ((FactorsHeld(kept, width, hidden, memory) + 1) * width + hidden) * width * kDouble;
 }
 
 uint64_t RefillBytes(const LayerShape& shape, const RefitOptions& options) {
   const auto width = static_cast<uint64_t>(shape.width),
-             hidden = static_cast<uint64_t>(shape.hidden),
-             all = static_cast<uint64_t>(shape.all);
+             hidden = static_cast<uint64_t>(shape.hidden), all = static_cast<uint64_t>(shape.all);
   // A pool has at most the neurons of all other experts.
   const uint64_t others = (all - 1) * width;
   const uint64_t pool = std::min(options.pool > 0 ? options.pool : width, others);
@@ -173,9 +173,8 @@ uint64_t TuneBytes(const LayerShape& shape, uint64_t router_width, uint64_t memo
   const double tokens = TuneTokens(shape);
   const double floats = 2 * shape.kept * shape.expert() + tokens * 4 * shape.hidden +
                         tokens * shape.chosen * (2 * shape.hidden + 3 * shape.width);
-  const uint64_t tuning =
-      static_cast<uint64_t>(floats) * sizeof(float) +
-      static_cast<uint64_t>(shape.hidden * shape.width) * sizeof(float);
+  const uint64_t tuning = static_cast<uint64_t>(floats) * sizeof(float) +
+                          static_cast<uint64_t>(shape.hidden * shape.width) * sizeof(float);
   return std::max(tuning, shape.searches_bias ? RouterBytes(shape, router_width, memory) : 0);
 }
 
@@ -268,8 +267,7 @@ RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOpt
                                : step == kRefillStep ? RefillBytes(shape, options)
                                : step == kTuneStep   ? TuneBytes(shape, stream, memory)
                                                      : RouterBytes(shape, stream, memory);
-        estimate.matrix_bytes =
-            std::max(estimate.matrix_bytes, bytes + HeldBytes(shape, options));
+        estimate.matrix_bytes = std::max(estimate.matrix_bytes, bytes + HeldBytes(shape, options));
         // The node runs again after a step that leaves no outputs.
         estimate.products += step == kRidgeStep ? RidgeProducts(shape, joint, options.sweeps)
                              : step == kRefillStep

@@ -61,10 +61,9 @@ std::vector<size_t> LargestScores(std::span<const double> scores, size_t count) 
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
   count = std::min(count, order.size());
-  std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(count), order.end(),
-                    [&](size_t a, size_t b) {
-                      return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
-                    });
+  std::partial_sort(
+      order.begin(), order.begin() + static_cast<ptrdiff_t>(count), order.end(),
+      [&](size_t a, size_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
   order.resize(count);
   return order;
 }
@@ -90,7 +89,8 @@ Status NeuronScores::Run(uint64_t memory) {
 void NeuronScores::DrawRows(uint64_t memory) {
   const Routes& routes = node_.routes;
   uint64_t neurons = 0;
-  for (const MlpWeights* expert : source_.experts) neurons += expert != nullptr ? expert->inner() : 0;
+  for (const MlpWeights* expert : source_.experts)
+    neurons += expert != nullptr ? expert->inner() : 0;
   std::vector<uint32_t> fitted;
   for (uint32_t token = 0; token < node_.tokens(); ++token) {
     if (node_.fit_weights[token] != 0) fitted.push_back(token);
@@ -149,10 +149,11 @@ Status NeuronScores::TakeMissing(std::span<const Choice> choices) {
     projected.resize(choices.size() * width_);
     SHARD_CHECK(products_.MultiplyBy({directions_, width_}, sample.residuals, projected));
   }
-  const std::span<float> rows = directions_.empty() ? std::span(sample.residuals)
-                                                    : std::span(projected);
+  const std::span<float> rows =
+      directions_.empty() ? std::span(sample.residuals) : std::span(projected);
   ScaleRows(factors_, products_.jobs(), rows);
-  TurnMatrix(FloatMatrix::Of(rows, width_), TurnedStride(choices.size()), products_.jobs(), missing_);
+  TurnMatrix(FloatMatrix::Of(rows, width_), TurnedStride(choices.size()), products_.jobs(),
+             missing_);
   return Ok();
 }
 

@@ -1,5 +1,6 @@
 // How well the neurons of a layer explain what a node's experts miss, on one sample of tokens for
-// all experts: every neuron runs once on the sample, and its activations are kept in half precision.
+// all experts: every neuron runs once on the sample, and its activations are kept in half
+// precision.
 //
 // For the tokens of an expert with gates g and what is missing there, r, a neuron with activations
 // a is scored with phi = g a by |phi'r|^2 / (phi'phi + 0.001 * mean of phi'phi), which is what its

@@ -161,8 +161,8 @@ class Refiller {
     SHARD_CHECK(TakeSample(node_, tokens.tokens, products_.jobs(), sample_));
     rows_.resize(tokens.tokens.size() * node_.experts.hidden);
     SHARD_CHECK(node_.inputs->Gather(tokens.tokens, rows_, products_.jobs()));
-    SHARD_CHECK(products_.HoldTokens(node_.form, rows_, tokens.gates, sample_.roots,
-                                     sample_.residuals));
+    SHARD_CHECK(
+        products_.HoldTokens(node_.form, rows_, tokens.gates, sample_.roots, sample_.residuals));
     SHARD_TRY(const RefittedExperts read, ReadAll(candidates));
     SHARD_TRY(const NodeMatrices matrices, LoadExpert(read, 0, products_.executor()));
     std::vector<NeuronSize> sizes;
@@ -183,8 +183,8 @@ class Refiller {
     others_.resize(count * others.width);
     if (others.width > 0) {
       SHARD_TRY(const NodeMatrices matrices, LoadExpert(others, 0, products_.executor()));
-      SHARD_CHECK(products_.Activations(matrices.experts[0], node_.form, rows_, tokens.gates,
-                                        others_));
+      SHARD_CHECK(
+          products_.Activations(matrices.experts[0], node_.form, rows_, tokens.gates, others_));
     }
     const size_t size = width + others.width;
     joined_.resize(count * size);

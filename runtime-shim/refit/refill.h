@@ -35,7 +35,8 @@ inline uint64_t ScoredMemory(const RefitOptions& options) {
   return std::max(kLeast, options.matrix_memory() / 4 * 3);
 }
 
-// REQUIRES: routes and outputs match the experts. Leaves new experts and their outputs. Returns how many neurons moved. Errors are those of RidgeDown.
+// REQUIRES: routes and outputs match the experts. Leaves new experts and their outputs. Returns how
+// many neurons moved. Errors are those of RidgeDown.
 Result<uint64_t> RefillExperts(Products& products, const RefitOptions& options,
                                const NeuronSource& source, NodeLayer& node);
 

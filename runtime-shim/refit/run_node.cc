@@ -142,8 +142,8 @@ class HostRunner {
     rows_.resize(rows.rows.size() * hidden);
     SHARD_CHECK(products_.Apply({expert.down.weight, {}}, activations, rows_));
     const std::vector<float>& all = node_.experts.down_bias;
-    const auto bias = all.empty() ? std::span<const float>()
-                                  : std::span(all).subspan(place * hidden, hidden);
+    const auto bias =
+        all.empty() ? std::span<const float>() : std::span(all).subspan(place * hidden, hidden);
     ForPieces(rows.rows.size(), RowsWorthAThread(hidden), products_.jobs(),
               [&](size_t begin, size_t end) {
                 for (size_t i = begin; i < end; ++i) {

@@ -33,8 +33,8 @@ std::vector<float> GatherRows(std::span<const float> from, size_t width,
   return out;
 }
 
-// The rate of each update. It falls to 0, so that the noise of the last batches does not stay in the
-// values: over all updates, or sooner where the error of held-out tokens no longer falls.
+// The rate of each update. It falls to 0, so that the noise of the last batches does not stay in
+// the values: over all updates, or sooner where the error of held-out tokens no longer falls.
 class Schedule {
  public:
   explicit Schedule(const TuneOptions& options)

@@ -1,5 +1,5 @@
 // The steps of a refit of one layer of one node, with random weights: processor time by step. By
-// hand; `make bench` runs it at a small shape.
+// hand.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -93,9 +93,9 @@ class BenchLayer {
     Time("run", [&] { Must(RunNode(products_, node_)); });
     Time("refill", [&] {
       const NeuronSource source{table_, &weights_, weights_.sets};
-      std::printf("  %llu neurons moved\n",
-                  static_cast<unsigned long long>(
-                      Must(RefillExperts(products_, options, source, node_))));
+      std::printf(
+          "  %llu neurons moved\n",
+          static_cast<unsigned long long>(Must(RefillExperts(products_, options, source, node_))));
     });
     Time("router", [&] {
       RouterOptions router;
@@ -189,7 +189,8 @@ int main(int count, char** values) {
   moepack::runtime::Shape shape;
   const auto take = [&](int at, auto& to) {
     if (at < count)
-      to = static_cast<std::remove_reference_t<decltype(to)>>(std::strtoul(values[at], nullptr, 10));
+      to =
+          static_cast<std::remove_reference_t<decltype(to)>>(std::strtoul(values[at], nullptr, 10));
   };
   take(1, shape.hidden), take(2, shape.width), take(3, shape.all), take(4, shape.kept);
   take(5, shape.top_k), take(6, shape.tokens), take(7, shape.updates);

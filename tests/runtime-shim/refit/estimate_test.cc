@@ -31,8 +31,7 @@ TEST_F(RefitNeeds, CountsTheJointMatrixAndItsActivations) {
   EXPECT_TRUE(estimate.joint);
   constexpr uint64_t kSize = kSmallKept * kSmallWidth;
   EXPECT_EQ(estimate.matrix_bytes,
-            kSize * (kSize + kSmallHidden) * sizeof(double) +
-                2 * kHeld +
+            kSize * (kSize + kSmallHidden) * sizeof(double) + 2 * kHeld +
                 // Inputs, residuals, outputs and activations.
                 kOwnTokens * (3 * kSmallHidden + kSmallWidth) * sizeof(float));
 }
@@ -64,8 +63,8 @@ TEST_F(RefitNeeds, CountsTheProductsOfOutputsThatTheRouterIsFittedOn) {
   EXPECT_LT(Of(options).matrix_bytes, 1000 + 512 * (kSmallKept + 2) * kSmallHidden * sizeof(float));
 }
 
-// Neurons run on a sample, and an expert scores the best with every n-th of its tokens, so that more
-// text takes less than its share.
+// Neurons run on a sample, and an expert scores the best with every n-th of its tokens, so that
+// more text takes less than its share.
 TEST_F(RefitNeeds, CountsTheTokensThatNeuronsAreScoredWith) {
   const auto refill = [this](uint64_t tokens) {
     RefitOptions options = SmallOptions();
