@@ -22,8 +22,9 @@ enum class PointSigns : uint8_t {
 // The values of a point are base + scale * code, times their signs, with base and scale of its own
 // for each point.
 struct PointGrid {
-  size_t size = 0;               // values of a point
-  std::span<const float> codes;  // [points, size]; all are lowest in the first, highest in the last
+  size_t size = 0;  // values of a point
+  // [points, size]; all are lowest in the first point, and, without signs, highest in the last.
+  std::span<const float> codes;
   PointSigns signs = PointSigns::kNone;
   // Replaces the points and signs of a block and keeps its scales. `points` has one for each `size`
   // values of the block, `signs` one byte for each run: bit i is value i, 1 is a minus.

@@ -64,8 +64,7 @@ BENCHMARK(Moments)->Unit(benchmark::kMillisecond);
 
 void Factor(benchmark::State& state) {
   const InputMoments& moments = SomeMoments();
-  for (auto _ : state)
-    benchmark::DoNotOptimize(FeedbackFactor::Of(moments, {}, kFeedbackDamping, 1));
+  for (auto _ : state) benchmark::DoNotOptimize(FeedbackFactor::Of(moments, {}, {.jobs = 1}));
   state.SetItemsProcessed(state.iterations() * kSquare * static_cast<int64_t>(kColumns) / 6);
 }
 BENCHMARK(Factor)->Unit(benchmark::kMillisecond);

@@ -45,17 +45,18 @@ TEST_P(PointGrids, ValuesAreBasePlusScaleTimesTheSignedCodesOfTheirPoints) {
   const size_t size = grid().size, values = format().block_values;
   const float lowest = grid().codes.front(), highest = grid().codes.back();
   const std::vector<float> low = AllOf(0), high = AllOf(grid().count() - 1);
+  const bool has_signs = grid().signs != PointSigns::kNone;
   std::mt19937 random(8);
   std::vector<uint16_t> points(values / size);
   for (uint16_t& point : points) point = static_cast<uint16_t>(random() % grid().count());
   std::vector<uint8_t> signs(values / kPointRun);
   for (uint8_t& sign : signs) {
-    if (grid().signs != PointSigns::kNone) sign = static_cast<uint8_t>(random());
+    if (has_signs) sign = static_cast<uint8_t>(random());
     if (grid().signs == PointSigns::kEven && std::popcount(sign) % 2 == 1) sign ^= 1;
   }
   const std::vector<float> found = With(points, signs, EncodedBlock());
   for (size_t i = 0; i < values; ++i) {
-    const float scale = (high[i] - low[i]) / (highest - lowest);
+    const float scale = has_signs ? low[i] / lowest : (high[i] - low[i]) / (highest - lowest);
     const float code = grid().codes[points[i / size] * size + i % size];
     const bool minus = (signs[i / kPointRun] >> i % kPointRun & 1) != 0;
     const float wanted = (low[i] - scale * lowest) + (minus ? -scale : scale) * code;
