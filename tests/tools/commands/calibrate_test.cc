@@ -161,7 +161,8 @@ TEST_F(Calibrated, RefusesAStoreThatDoesNotFitTheModel) {
   const std::string again = std::string(kQuantize) + kCalibrationText + " --force -o out.gguf";
   const auto refused = [&](const std::function<void(nlohmann::ordered_json&)>& change) {
     nlohmann::ordered_json document = nlohmann::ordered_json::parse(whole);
-    document["layers"].erase(1, document["layers"].size());
+    nlohmann::ordered_json& layers = document["layers"];
+    layers.erase(layers.begin() + 1, layers.end());
     change(document);
     WriteAll(workspace_ / record, document.dump());
     const ToolRun run = workspace_.Moepack(again);
