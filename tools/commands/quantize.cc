@@ -298,6 +298,7 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   // With --max-part-size the names of the files are known only when the types are.
   SHARD_CHECK(CheckOutput(arguments, model, task.has_value(), files));
   Outcome outcome{arguments, files, {}, {}, {}, {}, {}, 0, {}};
+  outcome.sources = model.checkpoint().files();
   if (task) {
     if (arguments.calibrate.wanted())
       SHARD_CHECK(Calibrate(source, model, whole, task, typed, outcome));
@@ -306,7 +307,6 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   PrintNotes(GgufNotes(typed));
   PrintWarnings(typed.model.faults);
   if (arguments.tensors) outcome.tensors = ListTypes(typed);
-  outcome.sources = model.checkpoint().files();
   CountShares(typed.model, outcome);
   if (arguments.calibrate.wanted())
     SHARD_CHECK(Calibrate(source, model, whole, task, typed, outcome));
