@@ -154,7 +154,7 @@ Status ReadGroups(const JsonFields& fields, size_t groups, QualityRecord& record
     const std::string where = Cat(fields.where(), ": groups[", record.groups.size(), "]");
     const JsonFields inner(value, where);
     SHARD_TRY(const uint64_t group, inner.Unsigned("group"));
-    if (group >= groups) return inner.Wrong("group", Cat("less than ", groups).c_str());
+    if (group >= groups) return inner.Wrong("group", Cat("a number below ", groups).c_str());
     if (!record.groups.empty() && group <= record.groups.back().first)
       return inner.Wrong("group", "ascending numbers");
     SHARD_TRY(QualityRow row, ReadRecord(kRowFields, where, value));

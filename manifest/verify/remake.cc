@@ -235,7 +235,10 @@ Result<WritePlan> Remake(const Manifest& manifest, const MoeModel& model,
   WriteOptions write;
   write.model_id = manifest.model.id;
   write.slice.keep_remainder = HasRemainder(manifest);
-  if (manifest.is_gguf()) write.gguf = steps.front();
+  if (manifest.is_gguf()) {
+    write.gguf = steps.front();
+    write.gguf->recipe.measured_later = manifest.calibrated != nullptr;
+  }
   Plan plan = manifest.plan;
   // The source decides which layers there are; the caller compares them with the plan's.
   plan.layers = LayerCountsOf(model);

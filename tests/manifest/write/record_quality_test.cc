@@ -181,7 +181,7 @@ TEST_F(Recording, RefusesWhatItsReaderWouldRefuse) {
   record.groups[0].first = 99;
   const auto report = RecordQuality(out_.string(), record, Sha256Hex(Text("distribution.json")));
   ASSERT_FALSE(report);
-  EXPECT_THAT(report.error().message, HasSubstr("group: expected less than"));
+  EXPECT_THAT(report.error().message, HasSubstr("group: expected a number below"));
   EXPECT_EQ(Text("README.md"), old_card_);
 }
 

@@ -107,7 +107,7 @@ struct LayerLine {
 Result<LayerLine> ReadLayer(const JsonFields& fields) {
   LayerLine line;
   SHARD_TRY(const uint64_t layer, fields.Unsigned("layer"));
-  if (layer >= kMaxLayers) return fields.Wrong("layer", Cat("less than ", kMaxLayers).c_str());
+  if (layer >= kMaxLayers) return fields.Wrong("layer", Cat("a number below ", kMaxLayers).c_str());
   line.layer = static_cast<uint32_t>(layer);
   SHARD_TRY(line.teacher, ReadSpread(fields, "teacher"));
   SHARD_TRY(line.on_policy, ReadSpread(fields, "on_policy"));

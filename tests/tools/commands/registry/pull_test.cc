@@ -57,7 +57,7 @@ TEST_F(PullCommand, VerifyReadsWhichGroupsWerePulled) {
   ASSERT_EQ(workspace_.Moepack("pull layout:models:v1 --group 1 -o pulled").status, 0);
   ToolRun run = workspace_.Moepack("verify pulled");
   EXPECT_EQ(run.status, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr("\nnote: pulled-parts: group 0, group 2 were not pulled from "
+  EXPECT_THAT(run.out, HasSubstr("note: pulled-parts: group 0, group 2 were not pulled from "
                                  "layout:models:v1, so they were not checked\n"));
   EXPECT_EQ(workspace_.Json("verify pulled --json")["findings"][0]["rule"], "pulled-parts");
   // All of it, or other parts, if that is what is asked for.
