@@ -210,7 +210,7 @@ std::string HelpText(const Command& command) {
                         command.examples[0], "\n  ", command.examples[1], "\n\n");
   for (const OptionHelp* option : Essential(command, bound.options))
     out += ShortEntry(option->label, ShortText(*option, bound.options));
-  return Cat(out, "\n`moepack ", command.name, " --help` explains the command and all of its ",
+  return Cat(out, "\n`moepack ", command.name, " --help` explains all of its ",
              Plural(bound.options.size(), "option"), AliasText(command), ".\n");
 }
 

@@ -135,10 +135,10 @@ void AddPartial(CLI::App& app, manifest::VerifyOptions& options) {
 }
 
 void AddReport(CLI::App& app, Arguments& arguments) {
-  AddReportFormat(app, arguments.report);
   CLI::Option* verbose =
       app.add_flag("-v,--verbose", arguments.verbose,
                    "Show every rule, also those that hold. Default: those that failed or warned.");
+  AddReportFormat(app, arguments.report);
   for (const char* name : {"--format", "--json"}) verbose->excludes(app.get_option(name));
 }
 

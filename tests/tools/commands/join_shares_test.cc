@@ -22,7 +22,7 @@ std::map<std::string, std::string> FilesIn(const fs::path& root) {
 
 constexpr const char* kFewTokens =
     "--text fixtures/texts/manual.md fixtures/texts/header.txt --context 64 "
-    "--least-tokens 20 --steps ridge ";
+    "--least-tokens 20 --steps router ";
 
 class RefitParts : public testing::Test {
  protected:

@@ -56,6 +56,7 @@ const std::vector<Writer>& Writers() {
         {"--tokens", "--strategies contiguous"},
         {"--refit-text", "--strategies contiguous --text README.md"},
         {"--imatrix", "--strategies contiguous --text README.md --recipes Q4_K_M"},
+        {"--calibrate", "--strategies contiguous --text README.md --recipes Q4_K_M"},
         {"--statistics", "--strategies ranked --text README.md"},
         {"--pin",
          "--strategies ranked --text README.md --statistics fixtures/statistics/profile.json"}}},

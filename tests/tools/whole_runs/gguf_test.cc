@@ -201,7 +201,7 @@ TEST_F(Gguf, VerifyRecomputesEveryTensorFromTheSource) {
 TEST_F(Gguf, VerifyOfANodeFindsDamageInAnyOfItsFiles) {
   Build("--quantize Q8_0");
   ASSERT_EQ(workspace_.Moepack("assemble out --group 1 --link copy -o node").status, 0);
-  const ToolRun good = workspace_.Moepack("verify node");
+  const ToolRun good = workspace_.Moepack("verify node -v");
   EXPECT_EQ(good.status, 0) << good.out;
   EXPECT_THAT(good.out, HasSubstr("node-experts"));
   for (const char* name :

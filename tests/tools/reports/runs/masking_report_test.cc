@@ -72,7 +72,7 @@ TEST(MaskingReport, CiReportsHaveATestCasePerNode) {
             "::notice file=out/distribution.json,title=moepack check%3A group 0%2C assembled::"
             "skipped: too small\n"
             "::error file=out/distribution.json,title=moepack check%3A group 1 with overlay::the "
-            "logits part at position 3; first in layer 1, position 3: expert 8 puts out other "
+            "logits part at position 3; first in layer 1, position 3: expert 8 outputs other "
             "values\n"
             "out: check failed: 1 of 2 nodes do not give the logits of the masked model (the same "
             "bits), 1 skipped\n");
