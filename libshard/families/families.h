@@ -1,5 +1,6 @@
-// One family of models, one file: all that is particular to it stands there, in a namespace with the
-// file's name, and its line in SHARD_FAMILIES makes it known. docs/contributing.md says how to add one.
+// One family of models, one file: all that is particular to it stands there, in a namespace with
+// the file's name, and its line in SHARD_FAMILIES makes it known. docs/contributing.md says how to
+// add one.
 #pragma once
 
 #include <span>

@@ -33,7 +33,7 @@ struct NeuronSource {
 
 // About this many tokens of each expert are in the sample, if they are chosen equally often and the
 // memory allows it.
-inline constexpr uint64_t kSampledTokens = 1024;
+inline constexpr uint64_t kSampledTokens = 4096;
 inline constexpr size_t kDirections = 128;
 
 // The rows of the sample of a layer with as many `neurons` and `tokens` that count.

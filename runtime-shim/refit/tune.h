@@ -26,7 +26,7 @@ struct TuneOptions {
   double share = 0.125;
   // The error of at most this many held-out tokens is measured every `interval` updates. After
   // `patience` measurements without a new minimum the rate falls to 0 within `last` updates.
-  uint32_t held_out = 1024, interval = 25, patience = 3, last = 15;
+  uint32_t held_out = 4096, interval = 25, patience = 4, last = 15;
 };
 
 // The tokens of an update, at least 1, if a token chooses top_k of n experts.

@@ -83,6 +83,6 @@ fi
 version=$(dpkg-deb -f "$program" Version)
 [ "$(moepack --version)" = "moepack $version" ] ||
   fail "expected moepack $version, found $(moepack --version)"
-grep -qx "Version: $version" root/usr/lib/*/pkgconfig/moepack.pc ||
+grep -qx "Version: $version" $(find . -name moepack.pc) ||
   fail "expected version $version in moepack.pc"
 "$root/tests/install/readme_demo.sh" "$root"

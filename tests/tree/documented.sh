@@ -1,7 +1,8 @@
 #!/bin/sh
 # Lists that the documentation has to follow: model families, commands, broken fixtures; and the
 # tests that it names have to exist.
-# usage: documented.sh ROOT families FAMILY_NAMES | commands MOEPACK | bad-fixtures | traps | promises
+# usage: documented.sh ROOT families FAMILY_NAMES | commands MOEPACK | bad-fixtures | traps |
+#                           promises
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$1"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Unpacks into DIR what a cross build links with: the libraries of the section [build] of
-# .ci/packages.txt with all that they depend on, as this release of Debian has them for ARCH. They are
+# .ci/packages.txt with all that they depend on, as this release of Debian has them for ARCH. They
+# are
 # downloaded by apt, which keeps its own state below DIR, and nothing is installed: neither dpkg's
 # database nor the sources of apt change, and root is not needed. What comes with the cross compiler
 # (headers and archives of C and C++) is left out. In DIR, too:
@@ -45,7 +46,8 @@ for suite in "$mirror $release" "$mirror $release-updates" "$mirror-security $re
 done >"$root/apt/sources"
 : >"$root/apt/status"
 apt() {
-  apt-get -q -o APT::Architecture="$arch" -o APT::Architectures="$arch" -o Dir::Etc::Parts=/dev/null \
+  apt-get -q -o APT::Architecture="$arch" -o APT::Architectures="$arch" \
+    -o Dir::Etc::Parts=/dev/null \
     -o Dir::Etc::SourceList="$root/apt/sources" -o Dir::Etc::SourceParts=/dev/null \
     -o Dir::State="$root/apt" -o Dir::State::Lists="$root/apt/lists" \
     -o Dir::State::Status="$root/apt/status" -o Dir::Cache="$root/apt" \
@@ -66,7 +68,8 @@ for package in "$root"/apt/archives/*.deb; do
       libstdc++-*-dev | libgcc-*-dev) continue ;;
   esac
   dpkg-deb --fsys-tarfile "$package" |
-    tar -C "$root" --keep-directory-symlink --exclude='./usr/share/doc' --exclude='./usr/share/man' \
+    tar -C "$root" --keep-directory-symlink --exclude='./usr/share/doc' \
+      --exclude='./usr/share/man' \
       --exclude='./usr/share/locale' -xf -
   dpkg-deb -e "$package" "$root/control"
   for table in shlibs symbols; do

@@ -4,7 +4,8 @@
 # package recommends because it opens their libraries when it needs them; with the versions of dpkg.
 # A package that is not installed stands there without a version. The same packages give the same
 # bytes; the date is SOURCE_DATE_EPOCH, or that of the last commit, or 1970.
-# usage: sbom.sh VERSION [PROGRAM [CROSS_ROOT]]   (CROSS_ROOT: what cross_root.sh made, for a program of
+# usage: sbom.sh VERSION [PROGRAM [CROSS_ROOT]]   (CROSS_ROOT: what cross_root.sh made, for a
+# program of
 # another architecture)
 set -eu
 version=$1

@@ -29,7 +29,7 @@ mkdir -p "$share/man/man1" "$share/bash-completion/completions" "$share/zsh/site
   "$share/fish/vendor_completions.d"
 awk -v directory="$share/man/man1" -v version="$version" -f tools/install/man_pages.awk docs/cli.md
 complete() {
-  awk -v shell="$1" -f tools/install/completions.awk docs/cli.md >"$share/$2"
+  cp "tools/completion/moepack.$1" "$share/$2"
 }
 complete bash bash-completion/completions/moepack
 complete zsh zsh/site-functions/_moepack
@@ -37,7 +37,8 @@ complete fish fish/vendor_completions.d/moepack.fish
 
 archive=$directory/moepack-$version.tar
 tar --create --file "$archive.part" --format=gnu --sort=name \
-  --mtime="@${SOURCE_DATE_EPOCH:-$epoch}" --owner=0 --group=0 --numeric-owner --mode=a+rX,u+w,go-w --hard-dereference \
+  --mtime="@${SOURCE_DATE_EPOCH:-$epoch}" --owner=0 --group=0 --numeric-owner --mode=a+rX,u+w,go-w \
+  --hard-dereference \
   --transform="s,^,moepack-$version/,SH" --files-from "$work/files" -C "$work/made" share
 if [ "${2-}" != tar ]; then
   xz -6 -T1 --force "$archive.part" # several threads would give other bytes

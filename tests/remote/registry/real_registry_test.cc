@@ -179,7 +179,7 @@ TEST_F(RealRegistry, DoesNotAcceptACopyOfAnotherSize) {
   ASSERT_FALSE(added);
   EXPECT_EQ(added.error().code, Code::kCorrupt);
   EXPECT_THAT(added.error().message, HasSubstr("(file): size: expected 10 bytes, found 4"));
-  EXPECT_THAT(added.error().hint, HasSubstr("damaged copy"));
+  EXPECT_THAT(added.error().hint, HasSubstr("corrupt copy"));
   const Status checked = store->CheckBlob(blob);
   EXPECT_EQ(checked.error().code, Code::kCorrupt);
   EXPECT_THAT(checked.error().message, HasSubstr("size: expected 10 bytes, found 4"));

@@ -102,7 +102,8 @@ TEST(JsonMembers, AreThoseOfTheList) {
   }
   run();
   EXPECT_GT(compared, 20u);
-  if (HasFailure()) WriteAll(std::filesystem::current_path() / "json_members.txt", whole);  // where the test runs, to compare
+  // Where the test runs, to compare.
+  if (HasFailure()) WriteAll(std::filesystem::current_path() / "json_members.txt", whole);
 }
 
 }  // namespace
