@@ -103,9 +103,9 @@ inline constexpr GraphRouting kSigmoidOfRequiredKeys = {.gating = Gating::kSigmo
   ROW(smallthinker)         \
   ROW(grovemoe)
 
-#define SHARD_DECLARE_FAMILY(name)    \
-  namespace name {                    \
-  extern const FamilyEntry kFamily;   \
+#define SHARD_DECLARE_FAMILY(name)  \
+  namespace name {                  \
+  extern const FamilyEntry kFamily; \
   }
 SHARD_FAMILIES(SHARD_DECLARE_FAMILY)
 #undef SHARD_DECLARE_FAMILY

@@ -19,7 +19,7 @@ class Quiet : public testing::Test {
 
 TEST_F(Quiet, CommandsThatLookAndPlanPrintOneLine) {
   const std::string text = " --text fixtures/texts/header.txt ";
-  for (const std::string command :
+  for (const std::string& command :
        {std::string("list-tensors fixtures/tiny-moe"),
         std::string("list-tensors fixtures/tiny-moe --summary"),
         std::string("list-tensors fixtures/tiny-moe --check"),
