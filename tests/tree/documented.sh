@@ -18,14 +18,16 @@ case $2 in
       "$here/names_in_docs.sh" fixtures/README.md
     ;;
   traps | promises)
-    # `Suite.Name` in the table of traps; a long TEST(Suite, Name) is broken after the comma. A promise
+    # `Suite.Name` in the table of traps; a long TEST(Suite, Name) is broken after the comma. A
+    # promise
     # may also name a test of CTest, `folder/name`.
     tests=$(mktemp)
     trap 'rm -f "$tests"' EXIT
     find tests -name '*_test.cc' -exec cat {} + | tr '\n' ' ' |
       grep -oE 'TEST(_[FP])?\(\w+, +\w+\)' | sed -E 's/.*\((\w+), +(\w+)\)/\1.\2/' >"$tests"
     find tests -name CMakeLists.txt -exec cat {} + | sed -nE \
-      -e 's,.*add_test\(NAME ([a-z-]+/\w+).*,\1,p' -e 's,^moepack_peer_test\((\w+) .*,peer/\1,p' >>"$tests"
+      -e 's,.*add_test\(NAME ([a-z-]+/\w+).*,\1,p' \
+      -e 's,^moepack_peer_test\((\w+) .*,peer/\1,p' >>"$tests"
     case $2 in
       traps) file=docs/conversion.md section='## Traps' ;;
       promises) file=CHANGELOG.md section='## What 1.x promises' ;;
