@@ -207,15 +207,9 @@ uint64_t CalibratedRecord::tokens() const {
   return sum;
 }
 
-CalibratedOutcome CalibratedRecord::sum() const {
-  CalibratedOutcome sum;
-  for (const CalibratedOutcome& layer : layers) {
-    sum.matrices += layer.matrices;
-    sum.accepted += layer.accepted;
-    sum.few_tokens += layer.few_tokens;
-    sum.worse += layer.worse;
-    sum.unseen += layer.unseen;
-  }
+CalibratedFigures CalibratedRecord::sum() const {
+  CalibratedFigures sum;
+  for (const CalibratedOutcome& layer : layers) sum.Add(layer);
   return sum;
 }
 

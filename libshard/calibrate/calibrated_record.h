@@ -86,8 +86,7 @@ struct CalibratedRecord {
   bool finished() const { return layers.size() == size_t{layer_count} + 1; }
   // Tokens of the texts that were taken.
   uint64_t tokens() const;
-  // The counts of all layers.
-  CalibratedOutcome sum() const;
+  CalibratedFigures sum() const;  // of all layers
 };
 
 // Digest, 64 hexadecimal digits, of which tensor gets which type.

@@ -1,5 +1,5 @@
 // A part of a refit: the store of some of its groups, which one machine of several makes. part.json
-// says which; `join` makes one store of all parts. docs/refit-store.md describes the file.
+// says which; `join` makes one store of all parts. docs/refit.md describes the file.
 #pragma once
 
 #include <cstdint>

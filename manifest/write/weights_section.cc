@@ -80,7 +80,7 @@ std::string RefitText(const Manifest& manifest) {
 }
 
 std::string CalibratedText(const CalibratedRecord& record) {
-  const CalibratedOutcome sum = record.sum();
+  const CalibratedFigures sum = record.sum();
   const auto method = record.parameters.find("method");
   return Cat(
       "The tensors were quantized with error feedback on calibration text, so that files of "

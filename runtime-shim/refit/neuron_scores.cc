@@ -1,12 +1,12 @@
 #include "runtime-shim/refit/neuron_scores.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <numeric>
 
 #include "libshard/base/parallel.h"
 #include "libshard/strategies/split_mix.h"
+#include "quant/half.h"
 #include "runtime-shim/cpu/packed_products.h"
 #include "runtime-shim/cpu/panels.h"
 
@@ -16,14 +16,6 @@ namespace {
 // Keeps a score from growing without bound if a neuron hardly ever fires: a share of the mean.
 constexpr double kQuietShare = 1e-3;
 constexpr uint64_t kDirectionSeed = 47;
-
-// Rounded to the nearest, as BF16 is.
-uint16_t UpperHalf(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
-
-float FromUpperHalf(uint16_t half) { return std::bit_cast<float>(uint32_t{half} << 16); }
 
 // Signs that are the same everywhere, scaled so that lengths are kept on average.
 std::vector<float> RandomDirections(size_t width) {
@@ -127,7 +119,7 @@ Status NeuronScores::RunExpert(uint32_t id, std::span<const float> inputs,
     for (size_t row = 0; row < rows; ++row) {
       const float* const from = values.data() + row * inner + first;
       uint16_t* const to = halves.data() + (panel * rows + row) * kPanelColumns;
-      for (size_t c = 0; c < some; ++c) to[c] = UpperHalf(from[c]);
+      for (size_t c = 0; c < some; ++c) to[c] = quant::FloatToBfloat16(from[c]);
     }
   });
   return Ok();
@@ -169,7 +161,7 @@ void NeuronScores::Measure(uint32_t id, std::span<const Choice> choices,
       float* const to = panel.data() + i * kPanelColumns;
       const float factor = factors_[i] * factors_[i];
       for (size_t c = 0; c < kPanelColumns; ++c) {
-        to[c] = FromUpperHalf(from[c]);
+        to[c] = quant::Bfloat16ToFloat(from[c]);
         own[c] += factor * to[c] * to[c];
       }
     }

@@ -9,7 +9,6 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/tool_version.h"
-#include "manifest/document/describe_model.h"
 #include "manifest/tasks/task_record.h"
 
 namespace moepack::cli {

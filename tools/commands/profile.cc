@@ -13,7 +13,6 @@
 #include "libshard/base/tool_version.h"
 #include "libshard/import/import.h"
 #include "libshard/stats/statistics_file.h"
-#include "manifest/document/describe_model.h"
 #include "runtime-shim/cpu/dots.h"
 #include "runtime-shim/model/bos_token.h"
 #include "runtime-shim/profile/identity.h"

@@ -7,7 +7,6 @@
 #include "libshard/base/text/text.h"
 #include "libshard/base/tool_version.h"
 #include "libshard/refit/refit_store.h"
-#include "manifest/document/describe_model.h"
 #include "runtime-shim/cpu/dots.h"
 #include "runtime-shim/executor/observed_executor.h"
 #include "runtime-shim/model/bos_token.h"
@@ -144,9 +143,10 @@ Result<bool> FinishedBefore(const std::string& directory) {
 // The largest share of any of `machines`.
 double MostOfOneMachine(const RefitRun& run, const runtime::Calibration& text, uint32_t machines) {
   const std::vector<uint32_t> twins = runtime::FirstTwins(run.plan, text);
+  const std::vector<uint64_t> costs = CostsOf(run.plan);
   double most = 0;
   for (uint32_t task = 0; task < machines; ++task) {
-    const std::vector<uint32_t> groups = GroupsOfTask(twins, CostsOf(run.plan), task, machines);
+    const std::vector<uint32_t> groups = GroupsOfTask(twins, costs, task, machines);
     if (groups.empty()) continue;
     const runtime::RefitEstimate share = runtime::EstimateRefit(
         *run.loaded.model, run.plan, run.arguments.options, text.tokens, &groups);

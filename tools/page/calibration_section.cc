@@ -73,7 +73,7 @@ std::string OfCalibration(const CalibratedRecord& record, size_t number) {
 }
 
 std::string RecordFinding(const CalibratedRecord& record) {
-  const CalibratedOutcome sum = record.sum();
+  const CalibratedFigures sum = record.sum();
   return Cat("Calibrated on <b>", Plural(record.tokens(), "token"),
              "</b>: ", FormatCount(sum.accepted), " of ", FormatCount(sum.matrices),
              " matrices are encoded with feedback, in files of the same types and size.");

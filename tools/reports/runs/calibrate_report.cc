@@ -17,7 +17,7 @@ uint64_t RowsInMemory(const CalibrateNeeds& needs) {
 }
 
 // "3 with few tokens, 1 that feedback did not help": the matrices without feedback.
-std::string Reasons(const CalibratedOutcome& sum) {
+std::string Reasons(const CalibratedFigures& sum) {
   std::vector<std::string> reasons;
   const auto add = [&](uint64_t count, const char* reason) {
     if (count > 0) reasons.push_back(Cat(FormatCount(count), " ", reason));
@@ -79,7 +79,7 @@ Json CalibrateNeedsJson(const CalibrateNeeds& needs) {
 
 std::string CalibratedSummary(const CalibratedRecord& record) {
   using namespace calibrate_report;
-  const CalibratedOutcome sum = record.sum();
+  const CalibratedFigures sum = record.sum();
   const std::string reasons = Reasons(sum);
   return Cat("calibrated on ", Plural(record.tokens(), "token"), ": ", FormatCount(sum.accepted),
              " of ", Matrices(sum.matrices), " encoded with feedback",
@@ -88,7 +88,7 @@ std::string CalibratedSummary(const CalibratedRecord& record) {
 
 Json CalibratedSummaryJson(const CalibratedRecord& record) {
   using namespace calibrate_report;
-  const CalibratedOutcome sum = record.sum();
+  const CalibratedFigures sum = record.sum();
   return {{"tokens", record.tokens()},    {"matrices", sum.matrices}, {"accepted", sum.accepted},
           {"few_tokens", sum.few_tokens}, {"worse", sum.worse},       {"unseen", sum.unseen}};
 }
