@@ -354,7 +354,7 @@ class Conversion {
   }
 
   // Leaves out a tokenizer that is missing or not supported, except for the ids of special tokens,
-  // which count where only ids are used, too. A damaged tokenizer is an error.
+  // which count where only ids are used, too. A corrupt tokenizer is an error.
   Status AddTokenizerIfUsable() {
     GgufModel without;  // the tensors stay where they are
     without.metadata = out_.metadata;

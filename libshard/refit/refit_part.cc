@@ -1,11 +1,11 @@
 #include "libshard/refit/refit_part.h"
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "libshard/base/digest.h"
+#include "libshard/base/even_shares.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/text/format_version.h"
 #include "libshard/base/text/record.h"
@@ -165,20 +165,18 @@ std::vector<uint32_t> GroupsOfTask(const std::vector<uint32_t>& twins,
                                    const std::vector<uint64_t>& costs, uint32_t index,
                                    uint32_t count) {
   std::vector<uint32_t> firsts;
-  for (uint32_t group = 0; group < twins.size(); ++group)
-    if (twins[group] == group) firsts.push_back(group);
-  std::stable_sort(firsts.begin(), firsts.end(),
-                   [&](uint32_t a, uint32_t b) { return costs[a] > costs[b]; });
-  std::vector<uint64_t> loads(count);
-  std::map<uint32_t, uint32_t> task_of;
-  for (const uint32_t first : firsts) {
-    const auto least = std::min_element(loads.begin(), loads.end());
-    task_of[first] = static_cast<uint32_t>(least - loads.begin());
-    *least += std::max<uint64_t>(costs[first], 1);
+  std::vector<uint64_t> costs_of_firsts;
+  for (uint32_t group = 0; group < twins.size(); ++group) {
+    if (twins[group] != group) continue;
+    firsts.push_back(group);
+    costs_of_firsts.push_back(costs[group]);
   }
+  const std::vector<uint32_t> shares = EvenShares(costs_of_firsts, count);
   std::vector<uint32_t> groups;
-  for (uint32_t group = 0; group < twins.size(); ++group)
-    if (task_of[twins[group]] == index) groups.push_back(group);
+  for (uint32_t group = 0; group < twins.size(); ++group) {
+    const auto first = std::lower_bound(firsts.begin(), firsts.end(), twins[group]);
+    if (shares[static_cast<size_t>(first - firsts.begin())] == index) groups.push_back(group);
+  }
   return groups;
 }
 

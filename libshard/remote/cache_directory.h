@@ -52,7 +52,7 @@ class CacheDirectory {
   std::vector<File> Files(const std::string& folder) const;
 
   // Fills `out`, which is as long as the range, and marks the range as used now. False if it does
-  // not exist; a damaged one is removed first.
+  // not exist; a corrupt one is removed first.
   bool Read(const std::string& folder, const CachedRange& range, std::span<std::byte> out) const;
   // kNotFound if the directory itself was removed.
   Status Write(const std::string& folder, const CachedRange& range,

@@ -1,6 +1,6 @@
 // --cache: fetched ranges are kept in a directory and not fetched again. A range belongs to one
 // content of a file, identified by its validator or the digest that a hub has for it. Nothing
-// depends on the directory: it may be damaged or deleted at any time, and failed writes only cause
+// depends on the directory: it may be corrupt or deleted at any time, and failed writes only cause
 // a warning.
 #pragma once
 

@@ -17,7 +17,7 @@
 #include "libshard/base/text_map.h"
 #include "libshard/base/tool_version.h"
 #include "libshard/format/checkpoint_index.h"
-#include "manifest/document/damaged.h"
+#include "manifest/document/corrupt.h"
 #include "manifest/document/manifest_json.h"
 
 namespace moepack::manifest {

@@ -75,7 +75,7 @@ Error WrongDigest(const SourceTree& distribution, const AssetRecord& asset,
   return Error{
       Code::kMismatch,
       Cat(distribution.NameOf(asset.file), ": sha256: expected ", asset.sha256, ", found ", found),
-      kDamagedHint};
+      kCorruptHint};
 }
 
 // Opens every asset, so that a missing one ends the run before anything is written.
@@ -292,7 +292,7 @@ uint64_t AssembleReport::total_bytes() const {
 Result<AssembleReport> AssembleNode(const std::string& distribution, const std::string& out,
                                     const AssembleOptions& options) {
   Result<AssembleReport> report = Assemble(distribution, out, options);
-  if (!report) return NameDamaged(distribution, std::move(report).error());
+  if (!report) return NameCorrupt(distribution, std::move(report).error());
   return report;
 }
 

@@ -53,7 +53,7 @@ Result<GgufMetadata> ReadHead(const SourceTree& distribution, const Manifest& ma
     if (sha256 != bundle.sha256) {
       return Error{Code::kMismatch,
                    Cat(file->name(), ": sha256: expected ", bundle.sha256, ", found ", sha256),
-                   kDamagedHint};
+                   kCorruptHint};
     }
     SHARD_TRY(GgufHeader header, ReadGgufHeader(*file, file->name()));
     return std::move(header.metadata);

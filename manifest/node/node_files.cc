@@ -40,7 +40,7 @@ Error WrongTensor(const fs::path& path, const std::string& tensor, std::string_v
   return Error{Code::kMismatch,
                Cat(path.string(), ": tensor ", Quoted(tensor), ": xxh3-128: expected ", expected,
                    ", found ", found),
-               kDamagedHint};
+               kCorruptHint};
 }
 
 Result<std::string> Xxh3OfRange(const SourceFile& source, const TensorEntry& entry,
@@ -68,13 +68,13 @@ Status CheckHolds(const std::string& distribution, const PartTensor& tensor) {
     return Error{Code::kMismatch,
                  Cat(Where(distribution, tensor),
                      ": experts: expected the ids that it holds in the manifest, found none"),
-                 kDamagedHint};
+                 kCorruptHint};
   }
   if (!shape.empty() && shape[0] != 0 && shape[0] % held == 0) return Ok();
   return Error{Code::kMismatch,
                Cat(Where(distribution, tensor), ": shape: expected ", Plural(held, "expert"),
                    " along the first axis, found ", FormatShape(shape)),
-               kDamagedHint};
+               kCorruptHint};
 }
 
 Status CheckAlike(const std::string& distribution, const PartTensor& a, const PartTensor& b) {
@@ -89,7 +89,7 @@ Status CheckAlike(const std::string& distribution, const PartTensor& a, const Pa
   return Error{
       Code::kMismatch,
       Cat(where, ": expected whole experts of one shape in group and overlay, found others"),
-      kDamagedHint};
+      kCorruptHint};
 }
 
 }  // namespace
@@ -164,7 +164,7 @@ Result<OutputTensor> MergeExperts(const std::string& distribution,
     return Error{Code::kMismatch,
                  Cat(Where(distribution, first), ": layer: expected a layer of the plan, found ",
                      first.record->layer ? Cat(*first.record->layer) : "none"),
-                 kDamagedHint};
+                 kCorruptHint};
   }
   OutputTensor out;
   out.entry = first.entry;
@@ -177,7 +177,7 @@ Result<OutputTensor> MergeExperts(const std::string& distribution,
       return Error{Code::kMismatch,
                    Cat(Where(distribution, first), ": expert ", id,
                        ": expected the experts that the plan gives this node, found others"),
-                   kDamagedHint};
+                   kCorruptHint};
     }
     SHARD_CHECK(CheckAlike(distribution, first, *holder));
     const ExpertIds& held = holder->record->expert_ids;

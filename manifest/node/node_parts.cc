@@ -143,7 +143,7 @@ class NodeCutter {
       return Error{Code::kMismatch,
                    Cat(distribution_, ": tensor ", Quoted(tensor.entry.name),
                        ": expected rows of the trunk's router in the group's file, found others"),
-                   kDamagedHint};
+                   kCorruptHint};
     }
     out_.cut.push_back(*own);
     std::vector<SourceRange> slices;
@@ -206,7 +206,7 @@ class NodeCutter {
       return Error{Code::kMismatch,
                    Cat(distribution_, ": layer ", layer, ": expected all tensors of ",
                        Plural(out_.expert_count, "expert"), " in group and overlay, found fewer"),
-                   kDamagedHint};
+                   kCorruptHint};
     }
     return Ok();
   }
@@ -267,7 +267,7 @@ class NodeCutter {
     return Error{Code::kMismatch,
                  Cat(distribution_, ": tensor ", Quoted(tensor.entry.name), ": expert ", id,
                      ": expected the experts that the plan gives this node, found others"),
-                 kDamagedHint};
+                 kCorruptHint};
   }
 
   const SourceTreePtr& tree_;

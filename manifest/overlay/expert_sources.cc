@@ -8,7 +8,7 @@
 #include "libshard/model/layer_experts.h"
 #include "libshard/pack/slice.h"
 #include "libshard/pack/slice_gguf.h"
-#include "manifest/document/damaged.h"
+#include "manifest/document/corrupt.h"
 #include "manifest/node/node_files.h"
 
 namespace moepack::manifest {
@@ -111,7 +111,7 @@ Status ExpertSources::AddTensor(const std::vector<const HeldTensor*>& parts, con
                  Cat(files_[parts[0]->part.entry.file].path.string(), ": tensor ",
                      Quoted(parts[0]->part.entry.name), ": expected experts ", FormatIds(ids),
                      ", found others"),
-                 kDamagedHint};
+                 kCorruptHint};
   }
   const std::string where = files_[holders[0]->entry.file].path.string();
   SHARD_TRY(OutputTensor merged, MergeExperts(where, holders, ids));

@@ -12,7 +12,7 @@
 #include "libshard/base/files/staging.h"
 #include "libshard/base/text/text.h"
 #include "libshard/format/gguf.h"
-#include "manifest/document/damaged.h"
+#include "manifest/document/corrupt.h"
 #include "manifest/document/describe_model.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/manifest_write.h"
@@ -312,7 +312,7 @@ uint64_t OverlayReport::new_bytes() const {
 Result<OverlayReport> MakeOverlay(const std::string& distribution, const std::string& out,
                                   const OverlayOptions& options) {
   Result<OverlayReport> report = OverlayMaker(distribution, out, options).Run();
-  if (!report) return NameDamaged(distribution, std::move(report).error());
+  if (!report) return NameCorrupt(distribution, std::move(report).error());
   return report;
 }
 

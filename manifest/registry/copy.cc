@@ -6,7 +6,7 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 #include "libshard/remote/scheme.h"
-#include "manifest/document/damaged.h"
+#include "manifest/document/corrupt.h"
 #include "manifest/registry/artifact/any_manifest.h"
 #include "manifest/registry/artifact/describe_set.h"
 #include "manifest/registry/sign/signature_manifest.h"
@@ -217,8 +217,8 @@ Error Explained(const Ends& ends, Error error) {
     return Error{Code::kCorrupt, std::move(error.message),
                  "what is stored there is corrupt: publish the distribution to it again"};
   }
-  error.hint = manifest::kDamagedHint;
-  return manifest::NameDamaged(ends.from.name(), std::move(error));
+  error.hint = manifest::kCorruptHint;
+  return manifest::NameCorrupt(ends.from.name(), std::move(error));
 }
 
 Result<Added> CopyBlob(const Ends& ends, const CopyPlan& copy, const StorePlan::Blob& item,

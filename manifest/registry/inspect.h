@@ -38,7 +38,7 @@ struct Inspection {
 };
 
 // Reads the manifest, its config and the manifest of its signatures; signatures are counted but not
-// verified, and distribution.json is not read. A damaged manifest of ours is kCorrupt.
+// verified, and distribution.json is not read. A corrupt manifest of ours is kCorrupt.
 Result<Inspection> Inspect(const Reference& reference, const StoreAccess& access);
 
 }  // namespace moepack::registry

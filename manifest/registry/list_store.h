@@ -24,7 +24,7 @@ struct ListedManifest {
 };
 
 // Lists the tags in the store's order, and what the manifests say about themselves; their blobs are
-// not checked. A manifest that is damaged or missing is listed with its problem.
+// not checked. A manifest that is corrupt or missing is listed with its problem.
 Result<std::vector<ListedManifest>> ListStore(const Store& store);
 
 }  // namespace moepack::registry

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "libshard/base/text/text.h"
-#include "manifest/document/damaged.h"
+#include "manifest/document/corrupt.h"
 #include "manifest/document/parts.h"
 #include "manifest/registry/artifact/distribution_parts.h"
 #include "manifest/registry/published_parts.h"
@@ -114,8 +114,8 @@ Result<Added> AddItem(const PublishedParts& read, WritableStore& store, const St
       store.AddFile(*read.tree, item.name, item.blob, bundle ? link : LinkKind::kCopy, progress);
   if (added || added.error().code != Code::kMismatch) return added;
   Error error = std::move(added).error();
-  error.hint = manifest::kDamagedHint;
-  return manifest::NameDamaged(read.tree->name(), std::move(error));
+  error.hint = manifest::kCorruptHint;
+  return manifest::NameCorrupt(read.tree->name(), std::move(error));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/progress.h"
 #include "libshard/base/text/text.h"
-#include "manifest/document/damaged.h"
+#include "manifest/document/corrupt.h"
 #include "manifest/document/parts.h"
 #include "manifest/registry/published_parts.h"
 #include "manifest/registry/store/place_file.h"
@@ -95,11 +95,11 @@ Result<std::string> PlaceItem(const PublishedParts& parts, const OutputItem& ite
                       item.bundle ? link : LinkKind::kCopy,
                       [&](uint64_t bytes) { progress.Add(bytes); }));
   if (placed.sha256 == item.sha256) return std::string(manifest::LinkName(placed.how));
-  return manifest::NameDamaged(parts.tree->name(),
+  return manifest::NameCorrupt(parts.tree->name(),
                                Error{Code::kMismatch,
                                      Cat(parts.tree->NameOf(item.name), ": sha256: expected ",
                                          item.sha256, ", found ", placed.sha256),
-                                     manifest::kDamagedHint});
+                                     manifest::kCorruptHint});
 }
 
 Status PlaceItems(const PublishedParts& parts, const std::vector<OutputItem>& items,

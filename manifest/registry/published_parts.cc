@@ -1,7 +1,7 @@
 #include "manifest/registry/published_parts.h"
 
 #include "libshard/base/text/text.h"
-#include "manifest/document/damaged.h"
+#include "manifest/document/corrupt.h"
 
 namespace moepack::registry {
 
@@ -32,11 +32,11 @@ Status CheckPublishedSize(const PublishedParts& parts, const std::string& file, 
   }
   SHARD_TRY(const ByteSourcePtr source, parts.tree->Open(file));
   if (source->size() == bytes) return Ok();
-  return manifest::NameDamaged(
+  return manifest::NameCorrupt(
       parts.tree->name(),
       Error{Code::kMismatch,
             Cat(source->name(), ": file size: expected ", bytes, " bytes, found ", source->size()),
-            manifest::kDamagedHint});
+            manifest::kCorruptHint});
 }
 
 }  // namespace moepack::registry

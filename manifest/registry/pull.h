@@ -74,7 +74,7 @@ struct PullOptions {
 // distribution.json, byte for byte, the files of trunk, overlay and groups, and kPullLockFile. An
 // `out` that was pulled from the same reference gets what it was pulled from, even if the tag has
 // moved. An `out` with the same distribution.json gets the files that it lacks, and new copies of
-// damaged ones; any other existing `out` is kInvalidArgument without `force` or, if it was pulled,
+// corrupt ones; any other existing `out` is kInvalidArgument without `force` or, if it was pulled,
 // `update`.
 Result<PullReport> Pull(const Reference& from, const std::string& out, const PullOptions& options);
 

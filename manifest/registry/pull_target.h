@@ -24,7 +24,7 @@ struct PullTarget {
   std::map<std::string, std::string> files;
 };
 
-// Compares the existing output with the distribution.json that is pulled. A damaged lock is
+// Compares the existing output with the distribution.json that is pulled. A corrupt lock is
 // kCorrupt.
 Result<PullTarget> LookAtTarget(const std::string& out, std::string_view distribution_text);
 

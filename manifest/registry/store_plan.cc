@@ -48,7 +48,7 @@ Status CheckManifest(const Store& store, const BlobRecord& manifest) {
 }
 
 // Damaged blobs are replaced.
-bool IsAbsentOrDamaged(const Error& error) {
+bool IsAbsentOrCorrupt(const Error& error) {
   return error.code == Code::kNotFound || error.code == Code::kCorrupt;
 }
 
@@ -156,7 +156,7 @@ Status LookAtStore(const Store& store, const PutOptions& options, StorePlan& pla
     StoreReport::Blob& blob = report.blobs[i];
     const auto there = i < blobs ? store.CheckBlob(plan.blobs[i].blob)
                                  : CheckManifest(store, plan.manifests[i - blobs].blob);
-    if (!there && !IsAbsentOrDamaged(there.error())) return there.error();
+    if (!there && !IsAbsentOrCorrupt(there.error())) return there.error();
     blob.there = there.has_value();
     if (blob.there) blob.how = "there";
     return Ok();

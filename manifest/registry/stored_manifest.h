@@ -30,7 +30,7 @@ struct StoredView {
   uint32_t group = 0;
   std::vector<std::string> tags;
 };
-// The views that the store lists, by group. Reads every listed manifest: a damaged one of ours is
+// The views that the store lists, by group. Reads every listed manifest: a corrupt one of ours is
 // an error.
 Result<std::vector<StoredView>> FindViews(const Store& store, const std::string& set_digest);
 

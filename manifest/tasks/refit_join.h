@@ -39,7 +39,7 @@ struct RefitJoinReport {
 // Writes the store that a single refit of all groups writes: at `out`, or, if the parts have
 // distributions, beside the joined one, which is at `out` (kRefitPartSuffix). Errors:
 //   kNotFound   groups that no part has, parts that are not finished
-//   kMismatch   parts of different refits, texts, instructions or versions; damaged files
+//   kMismatch   parts of different refits, texts, instructions or versions; corrupt files
 Result<RefitJoinReport> JoinRefits(const RefitParts& parts, const std::string& out,
                                    const JoinOptions& options);
 

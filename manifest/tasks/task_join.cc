@@ -33,7 +33,7 @@ struct Joining {
 Status OfATask(Status checked) {
   if (checked || checked.error().code != Code::kMismatch) return checked;
   Error error = std::move(checked).error();
-  error.hint = Cat("the file is corrupt: ", kDamagedTaskHint);
+  error.hint = Cat("the file is corrupt: ", kCorruptTaskHint);
   return error;
 }
 

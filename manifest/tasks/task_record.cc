@@ -180,7 +180,7 @@ Result<TaskRecord> ReadTaskRecord(const std::string& where, std::string_view tex
   const std::string found = DigestOf(ToJson(record));
   if (found == record.sha256) return record;
   return Error{Code::kMismatch, Cat(where, ": sha256: expected ", record.sha256, ", found ", found),
-               Cat("the file was changed: ", kDamagedTaskHint)};
+               Cat("the file was changed: ", kCorruptTaskHint)};
 }
 
 std::string TasksDirectory(const std::string& out) {

@@ -55,7 +55,7 @@ Result<TaskRecord> ParseTaskRecord(const std::string& where, std::string_view te
 // The same, and kMismatch if the digest is not that of the rest.
 Result<TaskRecord> ReadTaskRecord(const std::string& where, std::string_view text);
 
-inline constexpr const char* kDamagedTaskHint = "this task has to run again, with --force";
+inline constexpr const char* kCorruptTaskHint = "this task has to run again, with --force";
 
 // "OUT.tasks/00003-of-00016": where a task of the output `out` writes. Trailing slashes are
 // ignored.

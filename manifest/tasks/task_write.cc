@@ -59,7 +59,7 @@ Result<TaskRecord> RecordIn(const InsideDirectory& directory) {
   auto record = ReadRecord(directory);
   if (record || !IsDamage(record.error().code)) return record;
   Error error = std::move(record).error();
-  error.hint = kDamagedTaskHint;
+  error.hint = kCorruptTaskHint;
   return error;
 }
 

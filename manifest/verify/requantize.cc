@@ -73,7 +73,7 @@ Status CheckWhole(const std::string& distribution, const Manifest& manifest,
                Cat(distribution, ": expected a whole distribution, found one that lacks parts")};
 }
 
-// Verifies the distribution first, so that damaged bytes do not get new, valid digests. Its
+// Verifies the distribution first, so that corrupt bytes do not get new, valid digests. Its
 // manifest is parsed from the text again, because the draft's has become that of the result.
 Status CheckIntact(OpenedDistribution distribution, size_t jobs) {
   SHARD_TRY(distribution.manifest, ParseManifest(distribution.directory, distribution.text));
@@ -82,10 +82,10 @@ Status CheckIntact(OpenedDistribution distribution, size_t jobs) {
   SHARD_TRY(const VerifyReport report, VerifyOpened(distribution, options));
   for (const Finding& finding : report.findings) {
     if (finding.severity != Severity::kError) continue;
-    return NameDamaged(distribution.directory, Error{Code::kMismatch,
+    return NameCorrupt(distribution.directory, Error{Code::kMismatch,
                                                      Cat(distribution.directory, "/", finding.file,
                                                          ": ", finding.rule, ": ", finding.message),
-                                                     kDamagedHint});
+                                                     kCorruptHint});
   }
   return Ok();
 }
@@ -293,14 +293,14 @@ Result<WriteReport> RequantizeDistribution(const std::string& distribution, cons
                                            const WriteOptions& options) {
   SHARD_TRY(Draft draft, DraftRequantized(distribution, out, options));
   Result<WriteReport> report = WriteDraft(std::move(draft), out, options);
-  if (!report) return NameDamaged(distribution, std::move(report).error());
+  if (!report) return NameCorrupt(distribution, std::move(report).error());
   return report;
 }
 
 Result<Draft> DraftRequantized(const std::string& distribution, const std::string& out,
                                const WriteOptions& options) {
   Result<Draft> draft = DraftResult(distribution, out, options);
-  if (!draft) return NameDamaged(distribution, std::move(draft).error());
+  if (!draft) return NameCorrupt(distribution, std::move(draft).error());
   return draft;
 }
 

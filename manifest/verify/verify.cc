@@ -167,7 +167,7 @@ void CheckManifestDigest(const std::string& text, const VerifyOptions& options,
 
 }  // namespace
 
-// A damaged model gives one finding per tensor; a reader only needs a few of them and their number.
+// A corrupt model gives one finding per tensor; a reader only needs a few of them and their number.
 void LimitFindings(VerifyReport& report) {
   std::map<std::string, size_t> order;
   for (const std::string& rule : report.rules) order.emplace(rule, order.size());

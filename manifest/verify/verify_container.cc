@@ -170,7 +170,7 @@ Status CheckHeader(const SourceTree& distribution, const Manifest& manifest,
   const Finding& first = found[0];
   const std::string tensor = first.tensor.empty() ? "" : Cat("tensor ", Quoted(first.tensor), ": ");
   return Error{Code::kMismatch, Cat(distribution.NameOf(bundle.file), ": ", tensor, first.message),
-               kDamagedHint};
+               kCorruptHint};
 }
 
 }  // namespace moepack::manifest

@@ -74,7 +74,7 @@ Result<OpenedBundle> OpenBundle(const SourceTreePtr& distribution, const BundleR
       return Error{Code::kMismatch,
                    Cat(opened->name(), ": tensor ", Quoted(entry.name),
                        ": expected as the manifest says, found otherwise"),
-                   kDamagedHint};
+                   kCorruptHint};
     }
     entry.file = file;
     out.tensors.push_back({record, std::move(entry)});

@@ -8,7 +8,7 @@
 #include "libshard/base/result.h"
 #include "libshard/format/checkpoint.h"
 #include "libshard/format/gguf_metadata.h"
-#include "manifest/document/damaged.h"
+#include "manifest/document/corrupt.h"
 #include "manifest/document/manifest.h"
 
 namespace moepack::manifest {

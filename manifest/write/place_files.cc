@@ -5,7 +5,7 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/progress.h"
 #include "libshard/base/text/text.h"
-#include "manifest/document/damaged.h"
+#include "manifest/document/corrupt.h"
 #include "manifest/write/output_path.h"
 #include "manifest/write/stated_file.h"
 
@@ -31,10 +31,10 @@ Status CheckSizes(const std::vector<JoinedFile>& files) {
   for (const JoinedFile& file : files) {
     SHARD_TRY(const ByteSourcePtr opened, file.tree->Open(file.file));
     if (opened->size() == file.size) continue;
-    return NameDamaged(file.from, Error{Code::kMismatch,
+    return NameCorrupt(file.from, Error{Code::kMismatch,
                                         Cat(opened->name(), ": file size: expected ", file.size,
                                             " bytes, found ", opened->size()),
-                                        kDamagedHint});
+                                        kCorruptHint});
   }
   return Ok();
 }
@@ -76,7 +76,7 @@ Status CheckPlaced(const std::vector<JoinedFile>& files, const PackOptions& opti
   }
   for (const auto& [input, stated] : by_input) {
     Status checked = CheckFileDigests(stated, options);
-    if (!checked) return NameDamaged(input, std::move(checked).error());
+    if (!checked) return NameCorrupt(input, std::move(checked).error());
   }
   return Ok();
 }

@@ -7,7 +7,7 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/progress.h"
 #include "libshard/base/text/text.h"
-#include "manifest/document/damaged.h"
+#include "manifest/document/corrupt.h"
 
 namespace moepack::manifest {
 namespace {
@@ -25,7 +25,7 @@ Status CheckDigest(const StatedFile& file, const std::string& sha256) {
   return Error{
       Code::kMismatch,
       Cat(file.tree->NameOf(file.file), ": sha256: expected ", file.sha256, ", found ", sha256),
-      kDamagedHint};
+      kCorruptHint};
 }
 
 Status CheckFileDigests(const std::vector<StatedFile>& files, const PackOptions& options) {

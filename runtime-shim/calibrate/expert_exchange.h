@@ -29,10 +29,4 @@ class ExpertExchange {
   virtual Result<std::vector<EncodedExperts>> Exchange(EncodedExperts own) = 0;
 };
 
-// The experts of a task, ascending. Experts with more tokens take longer, so that tasks get about
-// as many tokens, counting for each expert `fixed` tokens besides its own. Every task arrives at
-// the same division.
-std::vector<uint32_t> ExpertsOfTask(const std::vector<size_t>& tokens, size_t fixed,
-                                    const TaskNumber& task);
-
 }  // namespace moepack::runtime

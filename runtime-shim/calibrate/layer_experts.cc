@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "libshard/base/even_shares.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 #include "runtime-shim/calibrate/encode_matrix.h"
@@ -100,13 +101,18 @@ class ExpertsRun {
   }
 
   Result<EncodedExperts> EncodeOwn() {
-    std::vector<size_t> tokens;
-    for (const ExpertTokens& expert : own_tokens_) tokens.push_back(expert.tokens.size());
+    // Experts with more tokens take longer; the factors of an expert's moments take about as long
+    // as a token for each input.
+    std::vector<uint64_t> costs;
+    for (const ExpertTokens& expert : own_tokens_)
+      costs.push_back(expert.tokens.size() + layer_.own.inputs->width());
+    const TaskNumber task = layer_.exchange->task();
+    const std::vector<uint32_t> shares = EvenShares(costs, task.count);
     EncodedExperts own;
     own.outcome.layer = layer_.layer;
     only_encodes_ = true;
-    for (const uint32_t id :
-         ExpertsOfTask(tokens, layer_.own.inputs->width(), layer_.exchange->task())) {
+    for (uint32_t id = 0; id < shares.size(); ++id) {
+      if (shares[id] != task.index) continue;
       SHARD_CHECK(CheckInterrupt());
       figures_ = {};
       SHARD_CHECK(RunExpert(id));

@@ -94,7 +94,7 @@ class GgufPartsLoader {
                          ": expected experts \"", FormatIds(ids), "\" as the plan says, found \"",
                          FormatIds(tensor.record->expert_ids), "\" of shape ",
                          FormatShape(tensor.entry.shape)),
-                     manifest::kDamagedHint};
+                     manifest::kCorruptHint};
       }
       SHARD_CHECK(expert ? Place(part, tensor, {set.tensors, set.memory, counts})
                          : PlaceRouter(part, tensor, {set.routers, set.memory, counts}));
@@ -116,7 +116,7 @@ class GgufPartsLoader {
       return Error{Code::kMismatch,
                    Cat(part.bundle.source.path.string(), ": tensor ", Quoted(rows.entry.name),
                        ": expected rows of the router of the same name, found others"),
-                   manifest::kDamagedHint};
+                   manifest::kCorruptHint};
     const Router& router = found->second;
     const uint64_t row = rows.entry.bytes / held;
     SourceBytes& source = sources_.emplace_back();
@@ -140,7 +140,7 @@ class GgufPartsLoader {
       return Error{Code::kMismatch,
                    Cat(split_.path, ": ", set.label, ": layer ", layer, ": expected experts ",
                        FormatIds(ids), " as the plan says, found none"),
-                   manifest::kDamagedHint};
+                   manifest::kCorruptHint};
     }
     return Ok();
   }
@@ -233,7 +233,7 @@ Status CheckRouters(const Weights& weights) {
     return Error{Code::kMismatch,
                  Cat(weights.path, ": router of layer ", layer, ": expected ", expert_count,
                      " rows as the plan has experts, found ", rows),
-                 manifest::kDamagedHint};
+                 manifest::kCorruptHint};
   }
   return Ok();
 }
@@ -300,7 +300,7 @@ Result<std::shared_ptr<const Weights>> LoadWeights(const moepack::Source& source
   SHARD_TRY(const bool distribution, IsDistribution(source));
   Result<Weights> loaded =
       distribution ? LoadDistribution(source, options) : LoadPlainModel(source, options);
-  if (!loaded) return manifest::NameDamaged(source.named.string(), std::move(loaded).error());
+  if (!loaded) return manifest::NameCorrupt(source.named.string(), std::move(loaded).error());
   Weights weights = *std::move(loaded);
   SHARD_CHECK(CheckSets(weights));
   return std::make_shared<const Weights>(std::move(weights));

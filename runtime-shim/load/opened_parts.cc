@@ -23,7 +23,7 @@ Result<std::vector<OpenedPart>> PartOpener::Open(const Bundles& files) {
       return Error{Code::kMismatch,
                    Cat(part.bundle.source.path.string(), ": moepack.model: expected ",
                        Quoted(model_), " as in ", first_, ", found ", Quoted(part.bundle.model)),
-                   manifest::kDamagedHint};
+                   manifest::kCorruptHint};
     }
     parts.push_back(std::move(part));
   }

@@ -139,7 +139,7 @@ Status SelectParts(const LoadOptions& options, Split& split) {
 }
 
 // Checks the digests of what is loaded. Unlike in verify, parts that are not loaded may be absent
-// or damaged.
+// or corrupt.
 //
 // A part with tensors is compared tensor by tensor: XXH3-128 is several times as fast as a disk,
 // and several threads read one file, while SHA-256 of a file is one long chain. What is between the
@@ -169,7 +169,7 @@ struct Stretch {
 template <class T, class U>
 Error Differs(const std::string& place, const T& expected, const U& found) {
   return Error{Code::kMismatch, Cat(place, ": expected ", expected, ", found ", found),
-               manifest::kDamagedHint};
+               manifest::kCorruptHint};
 }
 
 Status CheckVersions(const Split& split) {

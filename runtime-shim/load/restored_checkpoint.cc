@@ -68,7 +68,7 @@ Result<WholeTensor> WholeTensors::Restore(const OpenedPart& part,
     return Error{Code::kMismatch,
                  Cat(where, "expected an expert axis for ", ids.size(), " of ",
                      Plural(count, "expert"), ", found shape ", FormatShape(whole.entry.shape)),
-                 manifest::kDamagedHint};
+                 manifest::kCorruptHint};
   }
   whole.entry.shape[*axis] = *stretched;
   whole.entry.bytes = *bytes;
@@ -97,7 +97,7 @@ Status WholeTensors::AddTensor(const std::string& file, WholeTensor tensor) {
                Cat(file, ": tensor ", Quoted(known.name), ": expected ", known.dtype, " ",
                    FormatShape(known.shape), " as another part has, found ", tensor.entry.dtype,
                    " ", FormatShape(tensor.entry.shape)),
-               manifest::kDamagedHint};
+               manifest::kCorruptHint};
 }
 
 std::map<uint32_t, WholeTensors::Experts> WholeTensors::ExpertsByLayer() {

@@ -26,7 +26,7 @@ Status SourceBytes::Find(const SourceRange& range, std::vector<ByteView>& views)
     if (!before || skip >= next->second.size()) {
       return Error{Code::kMismatch,
                    Cat(left, " bytes at ", at, ": expected in one of the parts, found in none"),
-                   manifest::kDamagedHint};
+                   manifest::kCorruptHint};
     }
     const ByteView view = next->second.subspan(skip, std::min(left, next->second.size() - skip));
     if (!views.empty() && views.back().data() + views.back().size() == view.data()) {

@@ -43,7 +43,7 @@ std::vector<float> TamingWeights(const std::vector<float>& squares, bool equal) 
   return weights;
 }
 
-// A store may be damaged, or another's.
+// A store may be corrupt, or another's.
 Status CheckSizes(const RefitStore& store, const RefittedExperts& values,
                   const RefittedExperts& node) {
   const bool known = Difference(values.expert_ids, node.expert_ids).empty();

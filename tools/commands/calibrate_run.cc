@@ -269,7 +269,7 @@ Status CheckEncodedFit(const std::string& where, const LoadedModel& loaded,
   const auto wrong = [&](const std::string& thing, const auto& expected, const auto& found) {
     return Error{Code::kMismatch,
                  Cat(where, ": ", thing, ": expected ", expected, ", found ", found),
-                 "the store is damaged, or of another model"};
+                 "the store is corrupt, or of another model"};
   };
   const uint32_t layers = loaded.model->spec().layers;
   if (record.layer_count != layers) return wrong("layers", layers, record.layer_count);

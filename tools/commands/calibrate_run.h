@@ -45,7 +45,7 @@ struct CalibrateRun {
   std::optional<TaskNumber> task = {};  // of several that share the experts; no value: alone
 };
 
-// A store may be damaged or hostile, and what it holds runs in the place of the model's tensors:
+// A store may be corrupt or hostile, and what it holds runs in the place of the model's tensors:
 // kMismatch, with `where`, unless the record has the model's layers, and each of its tensors the
 // size of one of the model's in its type, and this type in `types`.
 Status CheckEncodedFit(const std::string& where, const LoadedModel& loaded,

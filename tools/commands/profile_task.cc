@@ -123,7 +123,7 @@ Status MergeTask(const ReadProfile& task, std::optional<Statistics>& merged) {
   if (digest != task.record.sha256)
     return Error{Code::kMismatch,
                  Cat(Shown(file), ": sha256: expected ", task.record.sha256, ", found ", digest),
-                 "the file is damaged: run this task again with --force"};
+                 "the file is corrupt: run this task again with --force"};
   SHARD_TRY(Statistics statistics, ReadStatistics(file));
   if (!merged) {
     merged = std::move(statistics);

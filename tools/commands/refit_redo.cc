@@ -23,7 +23,7 @@ namespace moepack::cli {
 
 struct RedoInputs {
   uint32_t layer = 0;
-  Status readable = Ok();  // the error of a damaged manifest, without which nothing else is set
+  Status readable = Ok();  // the error of a corrupt manifest, without which nothing else is set
   manifest::Manifest manifest;
   std::optional<RefitStore> store;
   LoadedModel whole;

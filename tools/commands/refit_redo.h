@@ -28,7 +28,7 @@ std::string RefitStoreFor(const std::string& directory, const RedoArguments& arg
 
 // What a layer is computed again from: the record, the source and the texts of its refit.
 struct RedoInputs;
-// Reads it and checks it, before the bundles are read. `options` name the source. A damaged
+// Reads it and checks it, before the bundles are read. `options` name the source. A corrupt
 // manifest is no error here: the verification says what is wrong with it. Errors:
 //   kInvalidArgument  a distribution without a refit, a layer that was not refitted, no texts
 //   kMismatch         a store, texts or a source that are not those of the refit

@@ -96,14 +96,14 @@ Result<std::string_view> SourceText::NextOfFrames() {
 
 Error SourceText::Wrong(size_t code) const {
   const std::string where = Cat(source_.name(), ": zstd frame at byte ", frame_, ": expected ");
-  const char* const damaged = "the file is corrupt: make it again";
+  const char* const corrupt = "the file is corrupt: make it again";
   switch (ZSTD_getErrorCode(code)) {
     case ZSTD_error_memory_allocation:
       throw std::bad_alloc();
     case ZSTD_error_prefix_unknown:
-      return {Code::kCorrupt, Cat(where, "its magic, found other bytes"), damaged};
+      return {Code::kCorrupt, Cat(where, "its magic, found other bytes"), corrupt};
     case ZSTD_error_checksum_wrong:
-      return {Code::kCorrupt, Cat(where, "the checksum of its text, found another"), damaged};
+      return {Code::kCorrupt, Cat(where, "the checksum of its text, found another"), corrupt};
     case ZSTD_error_frameParameter_windowTooLarge:
       return {
           Code::kUnsupported,
@@ -115,7 +115,7 @@ Error SourceText::Wrong(size_t code) const {
     default:
       return {Code::kCorrupt,
               Cat(where, "what zstd writes, found corrupt data (", ZSTD_getErrorName(code), ")"),
-              damaged};
+              corrupt};
   }
 }
 

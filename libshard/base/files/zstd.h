@@ -40,7 +40,7 @@ class SourceText {
   ~SourceText();
 
   // The next piece, valid until the next call; empty after the last. kCorrupt for a frame that is
-  // cut off, damaged or not there, and for more text than MostZstdText; kUnsupported for frames
+  // cut off, corrupt or not there, and for more text than MostZstdText; kUnsupported for frames
   // that need a larger window than 8 MiB, or a dictionary. The messages name source and byte.
   Result<std::string_view> Next();
 

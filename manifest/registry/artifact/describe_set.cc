@@ -154,8 +154,8 @@ bool IsSet(const OciManifest& oci) {
 Result<bool> WithViews(const std::string& where, std::string_view text, bool views) {
   const auto oci = ParseOciManifest(where, text);
   const bool set = oci && IsSet(*oci);
-  const bool damaged = !oci && oci.error().code == Code::kCorrupt;
-  if (views || set || damaged) return views && set;
+  const bool corrupt = !oci && oci.error().code == Code::kCorrupt;
+  if (views || set || corrupt) return views && set;
   return Error{Code::kInvalidArgument, Cat("--no-views has no effect: ", where, " is not a set"),
                "leave it out: only sets have node views"};
 }

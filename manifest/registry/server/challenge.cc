@@ -64,7 +64,7 @@ class ChallengeReader {
   }
 
   // False, without consuming anything, if no parameter begins here: at the end, and at the next
-  // scheme. Nothing is read after a damaged one.
+  // scheme. Nothing is read after a corrupt one.
   bool TakeParameter(Challenge& challenge) {
     const size_t start = at_;
     SkipBlanks(true);

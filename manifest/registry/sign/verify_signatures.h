@@ -40,7 +40,7 @@ Result<std::optional<FoundSignatures>> FindSignatures(const Store& store,
 
 // A signature in `oci` is only trusted after a key vouches for its bytes. Every signature is
 // checked; one good one is enough. kMismatch, with what was found, if there is none, also if the
-// signatures are damaged or missing. kIo and kUnavailable if the store cannot be read. REQUIRES:
+// signatures are corrupt or missing. kIo and kUnavailable if the store cannot be read. REQUIRES:
 // IsDigest(digest), and at least one key.
 Result<SignatureReport> VerifySignatures(const Store& store, const std::string& digest,
                                          const std::vector<PublicKey>& keys);

@@ -62,7 +62,7 @@ class OciLayout final : public WritableStore {
   Result<std::string> ReadBlob(const BlobRecord& blob, uint64_t limit) const override;
 
   // Copies get mode 0444; a hard link has that of its file. An existing blob is hashed, and
-  // replaced if it is damaged. REQUIRES, here and below: opened for writing.
+  // replaced if it is corrupt. REQUIRES, here and below: opened for writing.
   Result<Added> AddFile(const SourceTree& from, const std::string& file, const BlobRecord& blob,
                         manifest::LinkKind link, const PieceDone& read) override;
   Result<Added> AddText(const BlobRecord& blob, std::string_view text) override;

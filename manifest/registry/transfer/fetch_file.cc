@@ -15,7 +15,7 @@
 namespace moepack::registry {
 namespace {
 
-// Wrong bytes of a transfer are right the second time; those of a damaged copy never are.
+// Wrong bytes of a transfer are right the second time; those of a corrupt copy never are.
 constexpr int kMostAttempts = 2;  // after wrong bytes
 // How often the file is restarted because another process took it away.
 constexpr int kMostTakenAway = 3;
@@ -73,7 +73,7 @@ class Fetching {
       if (attempt > 1) report_.again_bytes += outcome.fetched_bytes;
       if (outcome.sha256 == stated_.sha256) break;
       if (attempt == kMostAttempts) return Damaged(outcome.sha256);
-      SHARD_CHECK(ForgetDamaged(outcome.sha256));
+      SHARD_CHECK(ForgetCorrupt(outcome.sha256));
     }
     SHARD_CHECK(part_.Publish());
     return report_;
@@ -97,7 +97,7 @@ class Fetching {
 
   // With a chunk map only what differs from it is fetched again. If nothing does, the map and the
   // digest contradict each other, and the map is assumed to be wrong.
-  Status ForgetDamaged(const std::string& found) {
+  Status ForgetCorrupt(const std::string& found) {
     SHARD_TRY(std::vector<uint64_t> cells, DamagedCells());
     const uint64_t count = part_.cells().count();
     if (cells.empty())
@@ -110,8 +110,8 @@ class Fetching {
   }
 
   Result<std::vector<uint64_t>> DamagedCells() const {
-    std::vector<uint64_t> damaged;
-    if (!HasUsableMap(stated_, part_.cells())) return damaged;
+    std::vector<uint64_t> corrupt;
+    if (!HasUsableMap(stated_, part_.cells())) return corrupt;
     PageBuffer buffer(kCellBuffer);
     for (uint64_t cell = 0; cell < part_.cells().count(); ++cell) {
       Sha256 sha256;
@@ -122,9 +122,9 @@ class Fetching {
         SHARD_CHECK(part_.Read(begin + at, step));
         sha256.Update(step);
       }
-      if (sha256.Finish() != stated_.cells.sha256[cell]) damaged.push_back(cell);
+      if (sha256.Finish() != stated_.cells.sha256[cell]) corrupt.push_back(cell);
     }
-    return damaged;
+    return corrupt;
   }
 
   const ByteSource& from_;

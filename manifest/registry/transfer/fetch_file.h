@@ -33,7 +33,7 @@ struct FetchOptions {
   uint64_t parallel_from = 256u << 20;  // smaller files take one connection each
   size_t files = 4;                     // FetchFiles: concurrently
   // Callbacks may be empty; they are called from any thread, one at a time. `progress` gets how
-  // many bytes are there, which decreases if damaged ones are fetched again; `rehashed` gets how
+  // many bytes are there, which decreases if corrupt ones are fetched again; `rehashed` gets how
   // many of those left by an earlier run are hashed, of a total that grows as files begin.
   OnProgress progress = {}, rehashed = {};
   std::function<void(const std::string&)> warn = {};
@@ -42,7 +42,7 @@ struct FetchOptions {
 struct FetchReport {
   uint64_t fetched_bytes = 0;  // from the source, including what was fetched again
   uint64_t resumed_bytes = 0;  // left by an earlier run
-  uint64_t again_bytes = 0;    // of `fetched_bytes`: to replace damaged ones
+  uint64_t again_bytes = 0;    // of `fetched_bytes`: to replace corrupt ones
   bool by_another = false;     // another process fetched it meanwhile
 };
 

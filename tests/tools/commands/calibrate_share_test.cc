@@ -1,14 +1,12 @@
 // Calibrations that several tasks do together.
 #include <gmock/gmock.h>
 
-#include "runtime-shim/calibrate/expert_exchange.h"
 #include "tests/tools/run_moepack.h"
 
 namespace moepack::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr const char* kShared =
@@ -34,13 +32,6 @@ class SharedCalibration : public testing::Test {
   }
   Workspace workspace_;
 };
-
-TEST(ExpertShares, HaveAboutTheSameNumberOfTokens) {
-  const std::vector<size_t> tokens = {5, 100, 40, 60, 0, 0};
-  EXPECT_THAT(runtime::ExpertsOfTask(tokens, 0, {0, 2}), ElementsAre(0, 1));
-  EXPECT_THAT(runtime::ExpertsOfTask(tokens, 0, {1, 2}), ElementsAre(2, 3, 4, 5));
-  EXPECT_THAT(runtime::ExpertsOfTask(tokens, 0, {0, 1}), ElementsAre(0, 1, 2, 3, 4, 5));
-}
 
 TEST_F(SharedCalibration, MakesTheStoreAndTheFileOfOneRun) {
   const ToolRun whole = workspace_.Moepack(std::string(kShared) + "-o whole.gguf");
