@@ -380,10 +380,11 @@ constinit const Command kQuantize = {
     "quantize",
     "Writes a checkpoint or GGUF as one GGUF, or a distribution again, with other types if wanted",
     "Converts a Hugging Face checkpoint to GGUF and quantizes on the way, in one pass: --recipe "
-    "BF16 is the plain converter. The bytes are those of llama.cpp's converter and llama-quantize. "
-    "Types are chosen by a recipe or profile, and overridden by part or by tensor name. A "
-    "distribution with GGUF bundles becomes a new distribution, in which every part has the chosen "
-    "types.",
+    "BF16 is the plain converter. The bytes are those of llama.cpp's converter and llama-quantize, "
+    "but values are rounded once, and int4 keeps its numbers where a type has them "
+    "(docs/conversion.md). Types are chosen by a recipe or profile, and overridden by part or by "
+    "tensor name. A distribution with GGUF bundles becomes a new distribution, in which every part "
+    "has the chosen types.",
     {"moepack quantize fixtures/tiny-moe --recipe Q4_K_M -o tiny-q4_k_m.gguf",
      "moepack quantize fixtures/tiny-moe --recipe Q4_K_M --tensor-type ffn_down_exps=q6_K "
      "--dry-run -o tiny.gguf"},
