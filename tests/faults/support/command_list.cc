@@ -43,6 +43,14 @@ std::vector<std::string> RefitWith(std::vector<std::string> more) {
   return words;
 }
 
+std::vector<std::string> CalibrateWith(std::vector<std::string> more) {
+  std::vector<std::string> words = {"quantize",           "src",     "--pure",    "Q8_0",
+                                    "--calibrate-tokens", "ids.txt", "--context", "16",
+                                    "--least-tokens",     "1",       "-j",        "1"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 std::vector<WritingCommand> PackingCommands() {
   return {
       Makes("Plan", {"plan", "src", "--groups", "2", "-o", "made.json"}, "made.json"),
@@ -62,6 +70,9 @@ std::vector<WritingCommand> PackingCommands() {
                {"quantize", "src", "--pure", "Q8_0", "--max-part-size", "100K", "-j", "1",
                 "--force", "-o", "set/made.gguf"},
                "set", kFirstPart),
+      Makes("QuantizeCalibrated", CalibrateWith({"-o", "made.gguf"}), "made.gguf"),
+      InSteps("CalibratedStore", CalibrateWith({"--calibrated-store", "made", "-o", "out.gguf"}),
+              "made", "calibration.json"),
       Makes("QuantizeDistribution", {"quantize", "dist", "--pure", "Q8_0", "-j", "1", "-o", "made"},
             "made"),
       Makes("Build", {"build", "src", "--plan", "plan.json", "-j", "1", "-o", "made"}, "made"),
@@ -119,6 +130,10 @@ std::vector<WritingCommand> OtherCommands() {
       Makes("Profile",
             {"profile", "src", "--tokens", "ids.txt", "--threads", "1", "-o", "made.json"},
             "made.json"),
+      Makes("ProfileTask",
+            {"profile", "src", "--tokens", "ids.txt", "--threads", "1", "--task", "0/2", "-o",
+             "made.json"},
+            "made.json.tasks/00000-of-00002"),
       Changes("ProfileFiles",
               {"profile", "src", "--tokens", "ids.txt", "--threads", "1", "-o", "out/made.json.zst",
                "--trace", "out/trace.csv.zst", "--imatrix", "out/imatrix.gguf", "--force"},
