@@ -15,16 +15,24 @@ TensorRecord Record(const char* name, uint64_t offset, uint64_t bytes, ExpertIds
   return record;
 }
 
+BundleRecord Bundle(Role role, std::optional<uint32_t> group, const char* file) {
+  BundleRecord bundle;
+  bundle.role = role;
+  bundle.group = group;
+  bundle.file = file;
+  bundle.format = "gguf";
+  return bundle;
+}
+
 // Two groups of two experts; the overlay repeats expert 0.
 Manifest Split() {
   Manifest manifest;
   manifest.model.moe_layers = {{1, 4}};
   manifest.model.top_k = {{1, 2}};
-  manifest.bundles = {
-      {Role::kTrunk, std::nullopt, "trunk/trunk.gguf", "gguf", 0, "", {}, {}},
-      {Role::kGroup, 0, "groups/000/experts.gguf", "gguf", 0, "", {}, {}},
-      {Role::kGroup, 1, "groups/001/experts.gguf", "gguf", 0, "", {}, {}},
-      {Role::kOverlay, std::nullopt, "overlays/o/experts.gguf", "gguf", 0, "", {}, {}}};
+  manifest.bundles = {Bundle(Role::kTrunk, std::nullopt, "trunk/trunk.gguf"),
+                      Bundle(Role::kGroup, 0, "groups/000/experts.gguf"),
+                      Bundle(Role::kGroup, 1, "groups/001/experts.gguf"),
+                      Bundle(Role::kOverlay, std::nullopt, "overlays/o/experts.gguf")};
   manifest.bundles[1].tensors = {Record("blk.1.ffn_gate_inp.weight", 0, 64, {0, 3}),
                                  Record("blk.1.ffn_up_exps.weight", 100, 200, {0, 3}),
                                  Record("blk.1.ffn_down_exps.weight", 300, 400, {0, 3})};
