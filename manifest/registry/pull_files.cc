@@ -208,7 +208,7 @@ Status PullFiles::PlaceOne(const Item& item, const StagingDirectory& staging,
   return Error{Code::kCorrupt,
                Cat(store_.NameOf(item.layer), ": content: expected ", item.layer.digest, ", found ",
                    DigestOf(*sha256)),
-               "what is stored there is corrupt: publish the distribution to it again"};
+               store_.CorruptHint()};
 }
 
 }  // namespace moepack::registry

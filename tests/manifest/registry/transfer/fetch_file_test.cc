@@ -177,7 +177,7 @@ TEST_F(FetchFileTest, LeavesNothingIfBytesStayWrong) {
     EXPECT_EQ(report.error().message,
               Cat("far: blob: content: expected sha256:", Sha256Hex(from.bytes()),
                   ", found sha256:", Sha256Hex(damaged), "; discarded after 2 attempts"));
-    EXPECT_EQ(report.error().hint, "the copy on the server is corrupt: publish it again");
+    EXPECT_EQ(report.error().hint, kCorruptOnServerHint);
     EXPECT_TRUE(Files().empty());
   }
 }
