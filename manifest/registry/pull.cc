@@ -28,16 +28,15 @@ std::string LockedName(const Store& store, const Reference& from) {
 // What the output was pulled from takes precedence over what a tag names now.
 struct Pinned {
   Reference reference;
-  bool same = false;    // the output was pulled from there
-  bool locked = false;  // so its digest was used
+  bool locked = false;  // the output was pulled from there, so its digest was used
   std::vector<std::string> warnings;
 };
 Pinned PinToLock(const Store& store, const Reference& from, const std::optional<PullLock>& lock,
                  const PullOptions& options) {
   Pinned pinned;
   pinned.reference = from;
-  pinned.same = lock && lock->reference == LockedName(store, from);
-  if (!pinned.same || options.update || options.force || !from.digest.empty()) return pinned;
+  const bool same = lock && lock->reference == LockedName(store, from);
+  if (!same || options.update || options.force || !from.digest.empty()) return pinned;
   const auto now = store.FindTag(from.tag_or_default());
   pinned.reference = from.With(from.tag, lock->digest);
   pinned.locked = true;
@@ -75,12 +74,18 @@ Result<OpenedSet> OpenPinned(const Store& store, const Pinned& pinned, const Pul
   return error;
 }
 
-// Without requested groups, those that the output has from the same reference. A view has only its
-// own, whatever else the output has.
-std::vector<uint32_t> AskedGroups(const OpenedSet& set, const PullOptions& options,
-                                  const Pinned& pinned, const std::optional<PullLock>& lock) {
-  const bool locked = options.groups.empty() && pinned.same && !set.view_group;
-  return locked ? lock->groups : options.groups;
+// Without requested groups, those that the output was pulled with, from whatever reference. A view
+// has only its own, whatever else the output has.
+Result<std::vector<uint32_t>> GroupsToPull(const std::string& where, const std::string& out,
+                                           const OpenedSet& set, const PullOptions& options,
+                                           const std::optional<PullLock>& lock) {
+  const bool locked = options.groups.empty() && lock && !set.view_group;
+  auto groups = ChooseGroups(where, set, locked ? lock->groups : options.groups);
+  if (groups || !locked || lock->groups.empty()) return groups;
+  Error error = std::move(groups).error();
+  error.hint = Cat(out, "/", manifest::kPullLockFile,
+                   " names the groups of the output: --group names others");
+  return error;
 }
 
 Status CheckOneGroup(const std::vector<uint32_t>& groups, const PullOptions& options) {
@@ -107,14 +112,14 @@ Result<OverlayChoice> LockedOverlay(const std::string& out, const OpenedSet& set
 // is the current one, but an output without an overlay stays without.
 Result<OverlayChoice> AskedOverlay(const std::string& where, const std::string& out,
                                    const OpenedSet& set, const PullOptions& options,
-                                   const Pinned& pinned, const PullTarget& target) {
+                                   const PullTarget& target) {
   if (!options.overlay) return OverlayChoice();
   const std::optional<PullLock>& lock = target.lock;
   if (!options.overlay_version.empty() || !lock)
     return ChooseOverlay(where, set, options.overlay_version);
   const bool same_set = target.state == PullTarget::State::kSame || lock->digest == set.digest;
   if (same_set) return LockedOverlay(out, set, *lock);
-  return pinned.same && !lock->overlay ? OverlayChoice() : CurrentOverlay(set.oci);
+  return lock->overlay ? CurrentOverlay(set.oci) : OverlayChoice();
 }
 
 std::string StagingIdentityOf(const std::string& digest, const std::vector<uint32_t>& groups) {
@@ -249,13 +254,12 @@ Result<PullReport> Pull(const Reference& from, const std::string& out, const Pul
   std::vector<GoodSignature> signatures;
   SHARD_TRY(const OpenedSet set, OpenPinned(*store, pinned, options, signatures));
   const std::string where = ShownReference(*store, from);
-  SHARD_TRY(const std::vector<uint32_t> groups,
-            ChooseGroups(where, set, AskedGroups(set, options, pinned, lock)));
+  SHARD_TRY(const std::vector<uint32_t> groups, GroupsToPull(where, out, set, options, lock));
   SHARD_CHECK(CheckOneGroup(groups, options));
   SHARD_TRY(const PullTarget target, LookAtTarget(out, set.distribution_text));
   if (target.state == PullTarget::State::kOther)
     SHARD_CHECK(CheckOther(out, where, set, options, target));
-  SHARD_TRY(const OverlayChoice overlay, AskedOverlay(where, out, set, options, pinned, target));
+  SHARD_TRY(const OverlayChoice overlay, AskedOverlay(where, out, set, options, target));
   PullFiles files(*store, set, options);
   PullReport& report = files.report();
   report.digest = set.digest;

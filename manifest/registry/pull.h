@@ -47,7 +47,7 @@ struct PullOptions {
   std::vector<uint32_t> groups;
   bool overlay = true;
   // Which the set must have. "": that of an output with the same set, or none if an output that was
-  // pulled from the same reference has none; else the current one of the set.
+  // pulled before has none; else the current one of the set.
   std::string overlay_version;
   // The directory in which the caller will assemble a node from the output, or "": what would
   // prevent that is refused before anything is fetched.
