@@ -6,10 +6,12 @@
 #include "libshard/base/files/staging.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
+#include "manifest/document/model_signature.h"
 #include "manifest/document/use_overlay.h"
 #include "manifest/registry/pull_files.h"
 #include "manifest/registry/pull_selection.h"
 #include "manifest/registry/pull_target.h"
+#include "manifest/registry/sign/oms.h"
 #include "manifest/write/output_path.h"
 
 namespace moepack::registry {
@@ -153,6 +155,27 @@ PullLock MakeLock(const Store& store, const Reference& from, const PullReport& r
   return lock;
 }
 
+// About the signature of the files that the output had before it was extended: still good if this
+// pull only brought back what was signed.
+std::vector<std::string> StaleSignature(const std::string& out, const PullReport& report) {
+  std::vector<FileDigest> placed;
+  for (const PullReport::File& file : report.files) {
+    if (!file.there) placed.push_back({file.name, HexOf(file.digest)});
+  }
+  const auto directory = InsideDirectory::Open(out);
+  if (placed.empty() || !directory || !manifest::HasSignature(*directory)) return {};
+  const auto text = directory->ReadText(manifest::kSignatureFile, manifest::kMaxModelSignature);
+  if (text && ListsFiles(*text, placed)) return {};
+  return {manifest::StaleSignatureWarning(out)};
+}
+
+// About the signature that is removed with the directory that this pull replaces.
+std::vector<std::string> RemovedSignature(const std::string& out) {
+  const auto directory = InsideDirectory::Open(out);
+  if (!directory || !manifest::HasSignature(*directory)) return {};
+  return {manifest::RemovedSignatureWarning(out)};
+}
+
 Status WriteOutput(const Store& store, const std::string& out, bool replaces, const PullLock& lock,
                    StagingDirectory& staging, PullFiles& files) {
   PullReport& report = files.report();
@@ -164,13 +187,11 @@ Status WriteOutput(const Store& store, const std::string& out, bool replaces, co
     return placed;
   }
   SHARD_CHECK(staging.WriteText(manifest::kPullLockFile, WriteLock(lock)));
+  const std::vector<std::string> about_signature =
+      report.extended ? StaleSignature(out, report) : RemovedSignature(out);
   SHARD_CHECK(report.extended ? Extend(out, report, staging) : staging.Publish(replaces));
-  if (report.extended && report.there_bytes() < report.total_bytes()) {
-    SHARD_TRY(const InsideDirectory directory, InsideDirectory::Open(out));
-    if (manifest::HasSignature(directory))
-      report.warnings.push_back(manifest::StaleSignatureWarning(out));
-  }
-  for (const std::string& warning : staging.warnings()) report.warnings.push_back(warning);
+  for (const auto* warnings : {&about_signature, &staging.warnings()})
+    report.warnings.insert(report.warnings.end(), warnings->begin(), warnings->end());
   return Ok();
 }
 
