@@ -259,6 +259,8 @@ uint64_t PullReport::there_bytes() const {
   return bytes;
 }
 
+uint64_t PullReport::new_bytes() const { return total_bytes() - there_bytes() - resumed_bytes; }
+
 Result<PullReport> Pull(const Reference& from, const std::string& out, const PullOptions& options) {
   if (!options.groups.empty()) SHARD_CHECK(CheckOneGroup(options.groups, options));
   SHARD_TRY(const StorePtr store, OpenStore(from, options.access));
