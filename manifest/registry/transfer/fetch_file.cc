@@ -105,7 +105,7 @@ class Fetching {
     if (options_.warn)
       options_.warn(Cat(stated_.name, ": content: expected sha256:", stated_.sha256,
                         ", found sha256:", found, "; ", cells.size(), " of ", Plural(count, "cell"),
-                        " are fetched again"));
+                        cells.size() == 1 ? " is fetched again" : " are fetched again"));
     return part_.Forget(cells);
   }
 

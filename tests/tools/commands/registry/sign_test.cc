@@ -50,8 +50,10 @@ TEST_F(SignCommand, SignsASetWithItsViewsAndPrintsTheCommandToVerifyIt) {
               HasSubstr("layout:models:v1: signed by release.pub (ECDSA P-256, key "));
   EXPECT_THAT(verified.out, HasSubstr("\n1 signature found, 1 by this key\n"));
   Must("verify layout:models:v1-g001 --key release.pub");
-  EXPECT_THAT(Must("sign layout:models:v1 --key release.key").out,
-              HasSubstr("v1       was signed"));
+  const std::string again = Must("sign layout:models:v1 --key release.key").out;
+  EXPECT_THAT(again, HasSubstr("v1       was signed"));
+  EXPECT_THAT(again,
+              HasSubstr("\nlayout:models:v1 was signed before as moepack.local/layout with "));
   // A published set can still be listed, pulled and published again.
   EXPECT_THAT(Must("ls layout:models").out, HasSubstr("3 manifests, 3 signatures"));
   Must("pull layout:models:v1 --group 0 -o pulled");
