@@ -229,11 +229,9 @@ std::function<Result<int>()> Bind(CLI::App& app) {
              "Default: all; with --group the current one; of a directory that was pulled, the one "
              "in its pulled.json.",
              arguments->overlay);
-  app.add_option(
-         "--digest", arguments->verify.digest,
-         "The SHA-256 that distribution.json must have, as build and shard-experts print "
-         "it. Get it from elsewhere than the files: then, with every digest in it checked, no "
-         "file but README.md can have changed.")
+  app.add_option("--digest", arguments->verify.digest,
+                 "The SHA-256 that distribution.json must have, as build prints it. Known from "
+                 "elsewhere than the files, it proves that only README.md can have changed.")
       ->type_name("sha256:HEX")
       ->transform(CLI::Validator(DigestProblem, ""));
   AddCold(app, arguments->verify.cold);

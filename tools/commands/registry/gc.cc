@@ -57,14 +57,15 @@ Result<std::string> DirectoryOf(const std::string& text) {
 
 std::string ReportLine(const Arguments& arguments, const GcReport& report) {
   const uint64_t removed = report.removed_bytes(), freed = report.freed_bytes();
-  std::string text = Cat(arguments.gc.dry_run ? "would remove " : "removed ",
-                         Plural(report.removed.size(), "file"), ": ", ExactBytes(removed));
+  const char* verb = arguments.gc.dry_run ? "would remove " : "removed ";
+  std::string text = Cat(verb, Plural(report.removed.size(), "file"), ": ", ExactBytes(removed));
   if (freed < removed)
     text += Cat(", of which ", ExactBytes(freed), arguments.gc.dry_run ? " would be" : " are",
                 " free: the others have further hard links");
   text += Cat("; kept ", Plural(report.kept_blobs, "blob"), ", ", ExactBytes(report.kept_bytes));
   if (!report.signatures.empty())
-    text += Cat("; ", Plural(report.signatures.size(), "signature"), " of manifests that are gone");
+    text += Cat("; ", verb, Plural(report.signatures.size(), "signature"),
+                " of manifests that are gone");
   if (report.kept_partial > 0)
     text += Cat(", and ", Plural(report.kept_partial, "partial file"), " to resume from");
   return text;

@@ -38,7 +38,7 @@ TEST_F(GcCommand, RemovesTheSignaturesOfWhatIsGone) {
   EXPECT_EQ(dry["signatures_removed"].size(), 1u);
   EXPECT_THAT(workspace_.Moepack("ls layout:models").out, HasSubstr("2 manifests, 3 signatures"));
   const ToolRun run = workspace_.Moepack("gc layout:models");
-  EXPECT_THAT(run.out, HasSubstr("; 1 signature of manifests that are gone"));
+  EXPECT_THAT(run.out, HasSubstr("; removed 1 signature of manifests that are gone"));
   EXPECT_THAT(workspace_.Moepack("ls layout:models").out, HasSubstr("2 manifests, 2 signatures"));
   EXPECT_EQ(workspace_.Moepack("verify layout:models:v1 --key release.pub").status, 0);
 }
