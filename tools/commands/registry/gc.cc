@@ -63,11 +63,11 @@ std::string ReportLine(const Arguments& arguments, const GcReport& report) {
     text += Cat(", of which ", ExactBytes(freed), arguments.gc.dry_run ? " would be" : " are",
                 " free: the others have further hard links");
   text += Cat("; kept ", Plural(report.kept_blobs, "blob"), ", ", ExactBytes(report.kept_bytes));
+  if (report.kept_partial > 0)
+    text += Cat(", and ", Plural(report.kept_partial, "partial file"), " to resume from");
   if (!report.signatures.empty())
     text += Cat("; ", verb, Plural(report.signatures.size(), "signature"),
                 " of manifests that are gone");
-  if (report.kept_partial > 0)
-    text += Cat(", and ", Plural(report.kept_partial, "partial file"), " to resume from");
   return text;
 }
 
