@@ -214,8 +214,7 @@ struct Ends {
 Error Explained(const Ends& ends, Error error) {
   if (error.code != Code::kMismatch) return error;
   if (!ends.from_files) {  // a pull from there ends the same way
-    return Error{Code::kCorrupt, std::move(error.message),
-                 "what is stored there is corrupt: publish the distribution to it again"};
+    return Error{Code::kCorrupt, std::move(error.message), ends.from.CorruptHint()};
   }
   error.hint = manifest::kCorruptHint;
   return manifest::NameCorrupt(ends.from.name(), std::move(error));

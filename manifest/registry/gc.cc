@@ -14,6 +14,7 @@
 #include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/any_manifest.h"
 #include "manifest/registry/artifact/reference.h"
+#include "manifest/registry/sign/signature_manifest.h"
 #include "manifest/registry/store/oci_layout.h"
 
 namespace moepack::registry {
@@ -21,13 +22,36 @@ namespace {
 
 using Entry = InsideDirectory::Entry;
 
-// Everything that index.json leads to.
+// Without signatures, except for those with the tags `kept`.
+LayoutIndex WithoutSignatures(LayoutIndex index, const std::set<std::string>& kept) {
+  const std::vector<LayoutIndex::Entry> entries = index.entries();
+  for (const LayoutIndex::Entry& entry : entries) {
+    if (IsSignatureTag(entry.tag) && !kept.contains(entry.tag)) index.RemoveTag(entry.tag);
+  }
+  return index;
+}
+
+// Everything that index.json leads to. A signature counts if what it signs does.
 class Reachable {
  public:
   explicit Reachable(const OciLayout& layout) : layout_(layout) {}
 
   Status Walk() {
-    SHARD_CHECK(Note(Cat(layout_.name(), "/", kIndexFile), layout_.index().Write()));
+    // What a signature leads to may be signed, too.
+    for (size_t before = SIZE_MAX; before != signatures_.size();) {
+      before = signatures_.size();
+      SHARD_CHECK(WalkIndex(index()));
+      KeepSignatures();
+    }
+    return Ok();
+  }
+  bool Has(const std::string& digest) const { return digests_.contains(digest); }
+  // index.json with the signatures that count.
+  LayoutIndex index() const { return WithoutSignatures(layout_.index(), signatures_); }
+
+ private:
+  Status WalkIndex(const LayoutIndex& index) {
+    SHARD_CHECK(Note(Cat(layout_.name(), "/", kIndexFile), index.Write()));
     while (!to_read_.empty()) {
       SHARD_CHECK(CheckInterrupt());
       const NamedBlob next = std::move(to_read_.back());
@@ -36,9 +60,15 @@ class Reachable {
     }
     return Ok();
   }
-  bool Has(const std::string& digest) const { return digests_.contains(digest); }
 
- private:
+  void KeepSignatures() {
+    std::set<std::string> wanted;
+    for (const std::string& digest : digests_) wanted.insert(SignatureTag(digest));
+    for (const LayoutIndex::Entry& entry : layout_.index().entries()) {
+      if (wanted.contains(entry.tag)) signatures_.insert(entry.tag);
+    }
+  }
+
   Status Note(const std::string& where, std::string_view text) {
     SHARD_TRY(std::vector<NamedBlob> named, FindNamedBlobs(where, text));
     for (NamedBlob& one : named) {
@@ -70,7 +100,7 @@ class Reachable {
   }
 
   const OciLayout& layout_;
-  std::set<std::string> digests_, read_;
+  std::set<std::string> digests_, read_, signatures_;  // the last: tags
   std::vector<NamedBlob> to_read_;
 };
 
@@ -88,13 +118,17 @@ Result<FileFacts> FactsOf(const InsideDirectory& folder, const std::string& name
 
 class Collector {
  public:
-  Collector(const OciLayout& layout, const GcOptions& options)
-      : layout_(layout), options_(options) {}
+  Collector(OciLayout& layout, const GcOptions& options) : layout_(layout), options_(options) {}
 
   // Lists files without removing anything.
   Status Look() {
     Reachable reachable(layout_);
     SHARD_CHECK(reachable.Walk());
+    index_ = reachable.index();
+    for (const LayoutIndex::Entry& entry : layout_.index().entries()) {
+      if (index_.FindTag(entry.tag) == nullptr && !entry.tag.empty())
+        report_.signatures.push_back(entry.tag);
+    }
     SHARD_CHECK(Visit(kBlobFolder, [&](const Entry& entry, const FileFacts& facts) {
       const std::string digest = DigestOf(entry.name);
       if (entry.kind != InsideDirectory::Kind::kFile || !IsDigest(digest)) {
@@ -120,7 +154,9 @@ class Collector {
     });
   }
 
-  Status Remove() const {
+  // No tag may lead to what is removed.
+  Status Remove() {
+    if (!report_.signatures.empty()) SHARD_CHECK(layout_.SetIndex(index_));
     for (const GcReport::Removed& one : report_.removed) {
       SHARD_CHECK(CheckInterrupt());
       SHARD_CHECK(layout_.files().Remove(one.file));
@@ -148,8 +184,9 @@ class Collector {
     report_.removed.push_back({Cat(folder, "/", entry.name), facts.bytes, facts.links == 1});
   }
 
-  const OciLayout& layout_;
+  OciLayout& layout_;
   const GcOptions& options_;
+  LayoutIndex index_;  // without the signatures of what is gone
   GcReport report_;
 };
 
@@ -168,7 +205,7 @@ uint64_t GcReport::freed_bytes() const {
 }
 
 Result<GcReport> CollectGarbage(const std::string& directory, const GcOptions& options) {
-  SHARD_TRY(const OciLayout layout,
+  SHARD_TRY(OciLayout layout,
             options.dry_run ? OciLayout::Open(directory) : OciLayout::OpenLocked(directory));
   Collector collector(layout, options);
   SHARD_CHECK(collector.Look());

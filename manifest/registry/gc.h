@@ -21,7 +21,8 @@ struct GcReport {
     // It was the last name of its content: only then does removing it free disk space.
     bool last_link = false;
   };
-  std::vector<Removed> removed;  // in a dry run, those that would be
+  std::vector<Removed> removed;         // in a dry run, those that would be
+  std::vector<std::string> signatures;  // removed tags of signatures whose manifest is gone
   uint64_t kept_blobs = 0, kept_bytes = 0;
   uint64_t kept_partial = 0;            // files that can be resumed and are not old
   std::vector<std::string> left_alone;  // files whose names are not those of blobs
@@ -30,10 +31,11 @@ struct GcReport {
 };
 
 // Removes blobs that no entry of index.json leads to, whatever they are: every descriptor in a
-// manifest or index counts, and nothing of an unknown type is assumed to be unused. A manifest that
-// cannot be read ends the run before anything is removed. Also removes from `ingest` what a killed
-// run left, and old partial files. Takes the layout's lock (kIo if another process has it), follows
-// no links, and removes only regular files.
+// manifest or index counts, and nothing of an unknown type is assumed to be unused. Signatures, by
+// their tags, do not outlive what they sign: their entries are removed from index.json first. A
+// manifest that cannot be read ends the run before anything is removed. Also removes from `ingest`
+// what a killed run left, and old partial files. Takes the layout's lock (kIo if another process
+// has it), follows no links, and removes only regular files.
 Result<GcReport> CollectGarbage(const std::string& directory, const GcOptions& options);
 
 }  // namespace moepack::registry

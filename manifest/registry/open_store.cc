@@ -9,6 +9,7 @@
 #include "libshard/base/text/text.h"
 #include "libshard/remote/scheme.h"
 #include "manifest/document/manifest.h"
+#include "manifest/document/manifest_json.h"
 #include "manifest/registry/store/file_store.h"
 #include "manifest/registry/store/oci_layout.h"
 #include "manifest/registry/store/web_layout.h"
@@ -46,10 +47,15 @@ std::string NamingHint(const std::string& place) {
              ", a registry as oci://host/repository:tag");
 }
 
-Error NoDistribution(const std::string& place, bool is_layout) {
+// For a place without a manifest. If it is something that other commands take, they are named.
+Error NoDistribution(const std::string& place, const SourceTree& tree) {
+  std::error_code error;
+  const bool layout = std::filesystem::exists(std::filesystem::path(place) / kLayoutFile, error);
+  const auto other = manifest::ReadManifestText(tree);
+  if (!layout && !other && other.error().code == Code::kInvalidArgument) return other.error();
   return {Code::kNotFound,
           Cat(Shown(WithoutSecrets(place)), ": expected a distribution or a reference, found ",
-              is_layout ? "an OCI image layout" : Cat("no ", manifest::kManifestFile)),
+              layout ? "an OCI image layout" : Cat("no ", manifest::kManifestFile)),
           NamingHint(place)};
 }
 
@@ -60,10 +66,8 @@ Result<StorePtr> OpenFiles(const std::string& place, const StoreAccess& access) 
   }
   const auto tree = std::make_shared<const LocalTree>(place);
   std::error_code error;
-  if (!std::filesystem::exists(std::filesystem::path(place) / manifest::kManifestFile, error)) {
-    const bool layout = std::filesystem::exists(std::filesystem::path(place) / kLayoutFile, error);
-    return NoDistribution(place, layout);
-  }
+  if (!std::filesystem::exists(std::filesystem::path(place) / manifest::kManifestFile, error))
+    return NoDistribution(place, *tree);
   return Shared(FileStore::Open(tree));
 }
 

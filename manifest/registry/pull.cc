@@ -6,10 +6,12 @@
 #include "libshard/base/files/staging.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
+#include "manifest/document/model_signature.h"
 #include "manifest/document/use_overlay.h"
 #include "manifest/registry/pull_files.h"
 #include "manifest/registry/pull_selection.h"
 #include "manifest/registry/pull_target.h"
+#include "manifest/registry/sign/oms.h"
 #include "manifest/write/output_path.h"
 
 namespace moepack::registry {
@@ -28,16 +30,15 @@ std::string LockedName(const Store& store, const Reference& from) {
 // What the output was pulled from takes precedence over what a tag names now.
 struct Pinned {
   Reference reference;
-  bool same = false;    // the output was pulled from there
-  bool locked = false;  // so its digest was used
+  bool locked = false;  // the output was pulled from there, so its digest was used
   std::vector<std::string> warnings;
 };
 Pinned PinToLock(const Store& store, const Reference& from, const std::optional<PullLock>& lock,
                  const PullOptions& options) {
   Pinned pinned;
   pinned.reference = from;
-  pinned.same = lock && lock->reference == LockedName(store, from);
-  if (!pinned.same || options.update || options.force || !from.digest.empty()) return pinned;
+  const bool same = lock && lock->reference == LockedName(store, from);
+  if (!same || options.update || options.force || !from.digest.empty()) return pinned;
   const auto now = store.FindTag(from.tag_or_default());
   pinned.reference = from.With(from.tag, lock->digest);
   pinned.locked = true;
@@ -75,12 +76,18 @@ Result<OpenedSet> OpenPinned(const Store& store, const Pinned& pinned, const Pul
   return error;
 }
 
-// Without requested groups, those that the output has from the same reference. A view has only its
-// own, whatever else the output has.
-std::vector<uint32_t> AskedGroups(const OpenedSet& set, const PullOptions& options,
-                                  const Pinned& pinned, const std::optional<PullLock>& lock) {
-  const bool locked = options.groups.empty() && pinned.same && !set.view_group;
-  return locked ? lock->groups : options.groups;
+// Without requested groups, those that the output was pulled with, from whatever reference. A view
+// has only its own, whatever else the output has.
+Result<std::vector<uint32_t>> GroupsToPull(const std::string& where, const std::string& out,
+                                           const OpenedSet& set, const PullOptions& options,
+                                           const std::optional<PullLock>& lock) {
+  const bool locked = options.groups.empty() && lock && !set.view_group;
+  auto groups = ChooseGroups(where, set, locked ? lock->groups : options.groups);
+  if (groups || !locked || lock->groups.empty()) return groups;
+  Error error = std::move(groups).error();
+  error.hint = Cat(out, "/", manifest::kPullLockFile,
+                   " names the groups of the output: --group names others");
+  return error;
 }
 
 Status CheckOneGroup(const std::vector<uint32_t>& groups, const PullOptions& options) {
@@ -107,14 +114,14 @@ Result<OverlayChoice> LockedOverlay(const std::string& out, const OpenedSet& set
 // is the current one, but an output without an overlay stays without.
 Result<OverlayChoice> AskedOverlay(const std::string& where, const std::string& out,
                                    const OpenedSet& set, const PullOptions& options,
-                                   const Pinned& pinned, const PullTarget& target) {
+                                   const PullTarget& target) {
   if (!options.overlay) return OverlayChoice();
   const std::optional<PullLock>& lock = target.lock;
   if (!options.overlay_version.empty() || !lock)
     return ChooseOverlay(where, set, options.overlay_version);
   const bool same_set = target.state == PullTarget::State::kSame || lock->digest == set.digest;
   if (same_set) return LockedOverlay(out, set, *lock);
-  return pinned.same && !lock->overlay ? OverlayChoice() : CurrentOverlay(set.oci);
+  return lock->overlay ? CurrentOverlay(set.oci) : OverlayChoice();
 }
 
 std::string StagingIdentityOf(const std::string& digest, const std::vector<uint32_t>& groups) {
@@ -148,6 +155,27 @@ PullLock MakeLock(const Store& store, const Reference& from, const PullReport& r
   return lock;
 }
 
+// About the signature of the files that the output had before it was extended: still good if this
+// pull only brought back what was signed.
+std::vector<std::string> StaleSignature(const std::string& out, const PullReport& report) {
+  std::vector<FileDigest> placed;
+  for (const PullReport::File& file : report.files) {
+    if (!file.there) placed.push_back({file.name, HexOf(file.digest)});
+  }
+  const auto directory = InsideDirectory::Open(out);
+  if (placed.empty() || !directory || !manifest::HasSignature(*directory)) return {};
+  const auto text = directory->ReadText(manifest::kSignatureFile, manifest::kMaxModelSignature);
+  if (text && ListsFiles(*text, placed)) return {};
+  return {manifest::StaleSignatureWarning(out)};
+}
+
+// About the signature that is removed with the directory that this pull replaces.
+std::vector<std::string> RemovedSignature(const std::string& out) {
+  const auto directory = InsideDirectory::Open(out);
+  if (!directory || !manifest::HasSignature(*directory)) return {};
+  return {manifest::RemovedSignatureWarning(out)};
+}
+
 Status WriteOutput(const Store& store, const std::string& out, bool replaces, const PullLock& lock,
                    StagingDirectory& staging, PullFiles& files) {
   PullReport& report = files.report();
@@ -159,13 +187,11 @@ Status WriteOutput(const Store& store, const std::string& out, bool replaces, co
     return placed;
   }
   SHARD_CHECK(staging.WriteText(manifest::kPullLockFile, WriteLock(lock)));
+  const std::vector<std::string> about_signature =
+      report.extended ? StaleSignature(out, report) : RemovedSignature(out);
   SHARD_CHECK(report.extended ? Extend(out, report, staging) : staging.Publish(replaces));
-  if (report.extended && report.there_bytes() < report.total_bytes()) {
-    SHARD_TRY(const InsideDirectory directory, InsideDirectory::Open(out));
-    if (manifest::HasSignature(directory))
-      report.warnings.push_back(manifest::StaleSignatureWarning(out));
-  }
-  for (const std::string& warning : staging.warnings()) report.warnings.push_back(warning);
+  for (const auto* warnings : {&about_signature, &staging.warnings()})
+    report.warnings.insert(report.warnings.end(), warnings->begin(), warnings->end());
   return Ok();
 }
 
@@ -233,6 +259,8 @@ uint64_t PullReport::there_bytes() const {
   return bytes;
 }
 
+uint64_t PullReport::new_bytes() const { return total_bytes() - there_bytes() - resumed_bytes; }
+
 Result<PullReport> Pull(const Reference& from, const std::string& out, const PullOptions& options) {
   if (!options.groups.empty()) SHARD_CHECK(CheckOneGroup(options.groups, options));
   SHARD_TRY(const StorePtr store, OpenStore(from, options.access));
@@ -249,13 +277,12 @@ Result<PullReport> Pull(const Reference& from, const std::string& out, const Pul
   std::vector<GoodSignature> signatures;
   SHARD_TRY(const OpenedSet set, OpenPinned(*store, pinned, options, signatures));
   const std::string where = ShownReference(*store, from);
-  SHARD_TRY(const std::vector<uint32_t> groups,
-            ChooseGroups(where, set, AskedGroups(set, options, pinned, lock)));
+  SHARD_TRY(const std::vector<uint32_t> groups, GroupsToPull(where, out, set, options, lock));
   SHARD_CHECK(CheckOneGroup(groups, options));
   SHARD_TRY(const PullTarget target, LookAtTarget(out, set.distribution_text));
   if (target.state == PullTarget::State::kOther)
     SHARD_CHECK(CheckOther(out, where, set, options, target));
-  SHARD_TRY(const OverlayChoice overlay, AskedOverlay(where, out, set, options, pinned, target));
+  SHARD_TRY(const OverlayChoice overlay, AskedOverlay(where, out, set, options, target));
   PullFiles files(*store, set, options);
   PullReport& report = files.report();
   report.digest = set.digest;

@@ -34,12 +34,14 @@ struct PullReport {
   // Of `digest`, by PullOptions::keys, which were checked before the first file was fetched.
   std::vector<GoodSignature> signatures;
   std::vector<File> files;
-  // For files from another machine: bytes fetched, and bytes of files that an earlier run began.
+  // Of files from another machine: bytes that this run fetched, and bytes that an earlier one had.
   uint64_t fetched_bytes = 0, resumed_bytes = 0;
   // About a tag that moved, groups that an update leaves out, and what was left on disk.
   std::vector<std::string> warnings;
   uint64_t total_bytes() const;
   uint64_t there_bytes() const;
+  // What this run brought: neither there nor fetched by an earlier run.
+  uint64_t new_bytes() const;
 };
 
 struct PullOptions {
@@ -47,7 +49,7 @@ struct PullOptions {
   std::vector<uint32_t> groups;
   bool overlay = true;
   // Which the set must have. "": that of an output with the same set, or none if an output that was
-  // pulled from the same reference has none; else the current one of the set.
+  // pulled before has none; else the current one of the set.
   std::string overlay_version;
   // The directory in which the caller will assemble a node from the output, or "": what would
   // prevent that is refused before anything is fetched.

@@ -142,7 +142,10 @@ Status PullFiles::Fetch(const StagingDirectory& staging, const std::vector<size_
     const BlobRecord& layer = items_[i].layer;
     PullReport::File& file = report_.files[i];
     SHARD_CHECK(LookAtStaged(items_[i], staging, file, looking));
-    if (file.how == kResumed) continue;
+    if (file.how == kResumed) {
+      report_.resumed_bytes += file.bytes;
+      continue;
+    }
     file.how = kFetched;
     items.push_back({[this, &layer] { return store_.blobs().Open(store_.FileOf(layer)); },
                      {store_.NameOf(layer), HexOf(layer.digest), layer.size, cells[file.name]},
@@ -208,7 +211,7 @@ Status PullFiles::PlaceOne(const Item& item, const StagingDirectory& staging,
   return Error{Code::kCorrupt,
                Cat(store_.NameOf(item.layer), ": content: expected ", item.layer.digest, ", found ",
                    DigestOf(*sha256)),
-               "what is stored there is corrupt: publish the distribution to it again"};
+               store_.CorruptHint()};
 }
 
 }  // namespace moepack::registry

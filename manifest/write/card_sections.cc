@@ -178,7 +178,8 @@ std::string ProvenanceText(const Manifest& manifest) {
   }
   if (!out.ends_with("\n\n")) out += "\n";
   if (!model.source.empty()) out += SourceTable(model) + "\n";
-  return out + Cat("Nothing can have changed if this line succeeds:\n\n```\nmoepack verify . "
+  // README.md is the one file without a digest, and whoever changed it could name another here.
+  return out + Cat("A trusted digest proves all files but this one:\n\n```\nmoepack verify . "
                    "--digest sha256:",
                    ManifestDigest(manifest), "\n```\n");
 }

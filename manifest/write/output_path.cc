@@ -144,6 +144,10 @@ Status CheckOwn(const InsideDirectory& directory) {
   return NotOurs(directory, Cat(Quoted(entries[0].name), ", which moepack did not write"));
 }
 
+std::string SigningCommand(const std::string& directory) {
+  return ShellCommand({"moepack", "sign", PathArgument(directory), "--oms", "--key", "KEY.key"});
+}
+
 }  // namespace
 
 bool HasSignature(const InsideDirectory& directory) {
@@ -154,9 +158,15 @@ bool HasSignature(const InsideDirectory& directory) {
 std::string StaleSignatureWarning(const std::string& directory) {
   return Cat(directory, "/", kSignatureFile,
              ": it signs the files as they were before; sign them again with `",
-             ShellCommand({"moepack", "sign", PathArgument(directory), "--oms", "--key", "KEY.key",
-                           "--force"}),
-             "`");
+             SigningCommand(directory), " --force`");
+}
+
+std::string RemovedSignatureWarning(const std::string& directory) {
+  return Cat(
+      directory, "/", kSignatureFile,
+      ": it signed the files that were there before, and was removed with them; sign the new "
+      "ones with `",
+      SigningCommand(directory), "`");
 }
 
 // Of a node that is half there, stock loaders would read what these two list.

@@ -39,5 +39,7 @@ moepack::OwnOutput OwnOutput();
 bool HasSignature(const InsideDirectory& directory);
 // What to say after a change of its files; `directory` is named by the user.
 std::string StaleSignatureWarning(const std::string& directory);
+// What to say if it was removed with the files that it signed, and others are there now.
+std::string RemovedSignatureWarning(const std::string& directory);
 
 }  // namespace moepack::manifest

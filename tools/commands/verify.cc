@@ -230,8 +230,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
              "in its pulled.json.",
              arguments->overlay);
   app.add_option("--digest", arguments->verify.digest,
-                 "The SHA-256 that distribution.json must have, as build and shard-experts print "
-                 "it. With it, and with every digest in it checked, nothing can have changed.")
+                 "The SHA-256 that distribution.json must have, as build prints it. Known from "
+                 "elsewhere than the files, it proves that only README.md can have changed.")
       ->type_name("sha256:HEX")
       ->transform(CLI::Validator(DigestProblem, ""));
   AddCold(app, arguments->verify.cold);

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "libshard/base/files/cell_digest.h"
 #include "libshard/base/text/address.h"
@@ -60,6 +61,16 @@ void AddDivision(CLI::App& app, PlanOptions& options) {
   AddStatisticsOptions(app, options);
 }
 
+// Exactly, in a form that the option accepts: a rounded number might be too small.
+std::string LeastSize(uint64_t bytes) {
+  constexpr std::pair<uint64_t, const char*> kUnits[] = {
+      {1'000'000, " MB"}, {1u << 20, " MiB"}, {1'000, " kB"}, {1u << 10, " KiB"}};
+  for (const auto& [unit, name] : kUnits) {
+    if (bytes >= unit && bytes % unit == 0) return Cat(bytes / unit, name);
+  }
+  return Cat(bytes, " B");
+}
+
 // A node's trunk may be elsewhere: its digest is then checked first.
 Result<MoeModel> OpenWithProgress(const moepack::Source& source, const ModelOptions& options) {
   Progress progress("checking");
@@ -101,7 +112,7 @@ CLI::Validator AsBytes(uint64_t least) {
     const std::optional<uint64_t> value = ParseBytes(text);
     if (!value) return Cat("expected a size such as 64M or 2GiB, found ", Quoted(text));
     if (*value < least)
-      return Cat("expected at least ", FormatBytes(least), ", found ", Quoted(text));
+      return Cat("expected at least ", LeastSize(least), ", found ", Quoted(text));
     text = std::to_string(*value);
     return "";
   };

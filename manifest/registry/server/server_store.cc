@@ -7,6 +7,7 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
+#include "manifest/registry/transfer/fetch_file.h"
 
 namespace moepack::registry {
 namespace {
@@ -15,7 +16,7 @@ constexpr size_t kTagsAtOnce = 4;
 
 Error WrongSize(const std::string& what, uint64_t expected, uint64_t found) {
   return {Code::kCorrupt, Cat(what, ": size: expected ", expected, " bytes, found ", found),
-          "what the registry holds is corrupt: publish the distribution to it again"};
+          kCorruptOnServerHint};
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "manifest/registry/sign/oms.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/digest.h"
@@ -100,6 +101,20 @@ Result<OmsStatement> ParseOmsStatement(const std::string& where, std::string_vie
   SHARD_TRY(const std::string found, root.String("sha256"));
   if (found == RootDigest(statement.files)) return statement;
   return root.Wrong("sha256", "the digest of the resources");
+}
+
+bool ListsFiles(std::string_view bundle, const std::vector<FileDigest>& files) {
+  const auto opened = manifest::ParseSignatureBundle("", bundle);
+  if (!opened) return false;
+  const auto statement = ParseOmsStatement("", opened->payload);
+  if (!statement) return false;
+  std::map<std::string, std::string> listed;
+  for (const FileDigest& file : statement->files) listed[file.name] = file.sha256;
+  return std::all_of(files.begin(), files.end(), [&](const FileDigest& file) {
+    if (IsIgnored(file.name, statement->ignored)) return true;
+    const auto found = listed.find(file.name);
+    return found != listed.end() && found->second == file.sha256;
+  });
 }
 
 Result<std::string> WriteOmsBundle(const std::string& statement, const PrivateKey& key) {

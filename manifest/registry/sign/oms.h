@@ -26,6 +26,10 @@ std::string WriteOmsStatement(const OmsStatement& statement);
 // parts of files, with another hash, or of another version.
 Result<OmsStatement> ParseOmsStatement(const std::string& where, std::string_view text);
 
+// Whether a bundle lists each of these files with these bytes, or leaves it out on purpose: then
+// writing them has not made it stale. No key is needed, and nothing is verified.
+bool ListsFiles(std::string_view bundle, const std::vector<FileDigest>& files);
+
 // The bundle: a statement and its signature. kInvalidArgument for a key that is not P-256: the
 // format supports no other type that moepack has.
 Result<std::string> WriteOmsBundle(const std::string& statement, const PrivateKey& key);

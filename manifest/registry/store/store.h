@@ -51,6 +51,8 @@ class Store {
   // Checks that the blob exists with its stated size; its bytes are not checked. kNotFound,
   // kCorrupt.
   virtual Status CheckBlob(const BlobRecord& blob) const = 0;
+  // The hint of errors about a blob with other bytes than its digest says.
+  std::string CorruptHint() const;
   // A whole small blob, checked against its size and digest (kCorrupt).
   virtual Result<std::string> ReadBlob(const BlobRecord& blob, uint64_t limit) const;
 };

@@ -48,7 +48,7 @@ Status CheckStated(const ByteSource& from, const StatedContent& stated,
   return Error{Code::kCorrupt,
                Cat(stated.name, ": size: expected ", stated.size, " bytes as stated, found ",
                    from.size(), " on the server (", from.name(), ")"),
-               "the copy on the server is corrupt: publish it again"};
+               kCorruptOnServerHint};
 }
 
 // One lifetime of the partial file.
@@ -92,7 +92,7 @@ class Fetching {
     return {Code::kCorrupt,
             Cat(stated_.name, ": content: expected sha256:", stated_.sha256,
                 ", found sha256:", found, "; discarded after ", kMostAttempts, " attempts", rest),
-            "the copy on the server is corrupt: publish it again"};
+            kCorruptOnServerHint};
   }
 
   // With a chunk map only what differs from it is fetched again. If nothing does, the map and the
@@ -105,7 +105,7 @@ class Fetching {
     if (options_.warn)
       options_.warn(Cat(stated_.name, ": content: expected sha256:", stated_.sha256,
                         ", found sha256:", found, "; ", cells.size(), " of ", Plural(count, "cell"),
-                        " are fetched again"));
+                        cells.size() == 1 ? " is fetched again" : " are fetched again"));
     return part_.Forget(cells);
   }
 

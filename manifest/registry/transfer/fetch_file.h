@@ -16,6 +16,13 @@
 
 namespace moepack::registry {
 
+// The hint of errors about a corrupt copy on a server. A layout behind it is mended by publishing
+// again; a registry answers that it has the blob, and stores no other bytes for it.
+inline constexpr const char* kCorruptOnServerHint =
+    "the copy on the server is corrupt: publish it again; a registry keeps the blobs that it has, "
+    "so "
+    "have this one deleted there first";
+
 // What a file must be. Its author is responsible for it: only its form is checked.
 struct StatedContent {
   std::string name;    // its name in messages: "models: blob sha256:... (groups/001/experts.gguf)"

@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "manifest/registry/sign/signature_manifest.h"
 #include "manifest/registry/tag.h"
 #include "tests/manifest/registry/layout_sample.h"
 
@@ -37,6 +38,16 @@ class GcTest : public LayoutSample {
     Json index = Read("layout/index.json");
     index["manifests"].push_back(blob);
     fixtures::WriteFile(dir_ / "layout/index.json", index.dump());
+  }
+  // Adds what is stored of a signature, and returns the descriptor of its manifest.
+  Json Sign(const std::string& digest) const {
+    const SignatureBlobs blobs = AddSignature(nullptr, "signs " + digest, "a signature");
+    AddBlob(blobs.payload.text);
+    AddBlob(blobs.config.text);
+    Json manifest = AddBlob(blobs.manifest.text);
+    manifest["annotations"]["org.opencontainers.image.ref.name"] = SignatureTag(digest);
+    List(manifest, kManifestType);
+    return manifest;
   }
   bool IsThere(const Json& blob) const { return fs::exists(BlobPath(blob["digest"])); }
   void Age(const std::string& file, int days) const {
@@ -148,6 +159,41 @@ TEST_F(GcTest, IgnoresAMissingSubject) {
   EXPECT_TRUE(IsThere(about));
   EXPECT_FALSE(IsThere(garbage));
   EXPECT_EQ(report->removed.size(), 1u);
+}
+
+// A signature is kept for what it signs, which may be a signature, too.
+TEST_F(GcTest, SignaturesDoNotOutliveWhatTheySign) {
+  const std::string view = OciLayout::Open(Path("layout"))->FindTag("v1-g001")->digest;
+  const Json of_set = Sign(digest_), of_view = Sign(view), of_signature = Sign(of_set["digest"]);
+  const Json of_nothing = Sign("sha256:" + std::string(64, '0'));
+  const auto first = Collect();
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_THAT(first->signatures, ElementsAre("sha256-" + std::string(64, '0') + ".sig"));
+  for (const Json& kept : {of_set, of_view, of_signature}) EXPECT_TRUE(IsThere(kept));
+  EXPECT_FALSE(IsThere(of_nothing));
+  RemoveTag("v1", false);
+  const auto index = Read("layout/index.json");
+  const auto dry = Collect({.dry_run = true});
+  ASSERT_TRUE(dry) << dry.error().message;
+  EXPECT_EQ(dry->signatures.size(), 2u);
+  EXPECT_EQ(Read("layout/index.json"), index);
+  const auto second = Collect();
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_EQ(second->signatures, dry->signatures);
+  EXPECT_FALSE(IsThere(of_set) || IsThere(of_signature));
+  EXPECT_TRUE(IsThere(of_view));
+  const auto layout = OciLayout::Open(Path("layout"));
+  EXPECT_FALSE(layout->FindTag(SignatureTag(digest_)));
+  EXPECT_TRUE(layout->FindTag(SignatureTag(view)));
+}
+
+// Nothing needs them, so nothing is read from them.
+TEST_F(GcTest, ACorruptSignatureOfWhatIsGoneIsRemoved) {
+  const Json corrupt = Sign("sha256:" + std::string(64, '0'));
+  fixtures::WriteFile(BlobPath(corrupt["digest"]), "other bytes");
+  const auto report = Collect();
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_FALSE(IsThere(corrupt));
 }
 
 TEST_F(GcTest, LeavesLinksAndForeignFilesAlone) {

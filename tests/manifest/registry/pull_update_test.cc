@@ -74,6 +74,41 @@ TEST_F(UpdateTest, AnotherDigestNeedsAnUpdate) {
   EXPECT_TRUE(PullGroups({1}, Ref("v2"), "out", Updating()));
 }
 
+// "v1-o1" and "v1-o2" are other tags, and the same model: the groups are those of the lock.
+TEST_F(UpdateTest, AnUpdateFromAnotherReferenceKeepsTheGroups) {
+  Pulls({1}, Ref("v1"));
+  MoveTag();
+  const auto report = PullGroups({}, Ref("v2"), "out", Updating());
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_THAT(report->groups, ElementsAre(1));
+  EXPECT_NE(report->digest, digest_);
+  EXPECT_TRUE(Verifies({1}));
+  // Without --update the message is about the output.
+  const Error error = Refusal(Ref("v1"), {});
+  EXPECT_THAT(error.message, HasSubstr("out: already exists: expected what "));
+  EXPECT_THAT(error.hint, HasSubstr("--update replaces it"));
+}
+
+TEST_F(UpdateTest, AnUpdateFromAnotherReferenceKeepsAnOutputWithoutOverlay) {
+  PullOptions without;
+  without.overlay = false;
+  ASSERT_TRUE(PullGroups({1}, Ref("v1"), "out", without));
+  MoveTag();
+  const auto report = PullGroups({}, Ref("v2"), "out", Updating());
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_FALSE(report->overlay);
+  EXPECT_FALSE(fs::exists(dir_ / "out/overlays"));
+}
+
+TEST_F(UpdateTest, SaysThatTheLockNamesAGroupThatTheNewVersionLacks) {
+  Pulls({0}, Ref("v1"));
+  MoveTag();  // to a version with group 1 alone
+  const Error error = Refusal(Ref("v2"), {}, Updating());
+  EXPECT_EQ(error.code, Code::kInvalidArgument);
+  EXPECT_THAT(error.message, HasSubstr("group: expected 1, found 0"));
+  EXPECT_THAT(error.hint, HasSubstr("out/pulled.json names the groups of the output: --group"));
+}
+
 // A pull by digest alone does not lock a tag that was never named.
 TEST_F(UpdateTest, AfterADigestATagNeedsAnUpdate) {
   Pulls({1}, Ref().With("", digest_));

@@ -120,12 +120,34 @@ TEST_F(RegistryCommands, ReportsDamageInTheRegistryAndPullsAfterItsRepair) {
   EXPECT_EQ(run.status, 3) << run.err;
   EXPECT_THAT(run.err, HasSubstr("groups/001/experts.gguf"));
   EXPECT_THAT(run.err, HasSubstr(digests.at("groups/001/experts.gguf").substr(7)));
+  EXPECT_THAT(run.err, HasSubstr("a registry keeps the blobs that it has, so have this one deleted "
+                                 "there first"));
   EXPECT_FALSE(fs::exists(workspace_ / "pulled"));
   cli::WriteAll(blob, good.substr(0, good.size() - 1000));
   const auto shorter = workspace_.Moepack("pull " + Ref("v1") + " --group 1 -o pulled");
   EXPECT_EQ(shorter.status, 3) << shorter.err;
   EXPECT_FALSE(fs::exists(workspace_ / "pulled"));
   cli::WriteAll(blob, good);
+  Runs("pull " + Ref("v1") + " --group 1 -o pulled");
+}
+
+// What docs/registry.md says about it.
+TEST_F(RegistryCommands, ACorruptBlobStaysInTheRegistryUntilItIsDeletedThere) {
+  const std::string group = "groups/001/experts.gguf";
+  const auto how = [&](const nlohmann::json& report) {
+    for (const auto& one : report["blobs"])
+      if (one["blob"] == group) return one["how"].get<std::string>();
+    return std::string("not published");
+  };
+  const fs::path blob = registry_->BlobPath(DigestsOf(Publish("out", Ref("v1"))).at(group));
+  std::string bytes = cli::ReadFile(blob);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  cli::WriteAll(blob, bytes);
+  EXPECT_EQ(how(Publish("out", Ref("v1"), "--force")), "there");
+  EXPECT_EQ(workspace_.Moepack("pull " + Ref("v1") + " --group 1 -o pulled").status, 3);
+  fs::remove(blob);
+  registry_->Restart();
+  EXPECT_EQ(how(Publish("out", Ref("v1"))), "sent");
   Runs("pull " + Ref("v1") + " --group 1 -o pulled");
 }
 

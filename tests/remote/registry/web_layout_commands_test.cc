@@ -1,6 +1,8 @@
 // Image layouts on web servers: any server that supports ranges can be pulled from.
 #include <gmock/gmock.h>
 
+#include <thread>
+
 #include "libshard/base/text/text.h"
 #include "tests/remote/support/nginx.h"
 #include "tests/remote/support/real_server.h"
@@ -61,6 +63,36 @@ TEST_F(WebLayoutCommands, FetchesOnlyOneGroup) {
   EXPECT_THAT(asked, HasSubstr(digests.at("groups/001/experts.safetensors").substr(7)));
   EXPECT_THAT(asked,
               testing::Not(HasSubstr(digests.at("groups/000/experts.safetensors").substr(7))));
+}
+
+// What an interrupted run fetched is neither pulled again nor already in the output.
+TEST_F(WebLayoutCommands, CountsWhatAnEarlierRunFetchedForItself) {
+  const std::string group = "groups/001/experts.safetensors";
+  std::string blob;
+  for (const auto& one : published_["blobs"])
+    if (one["blob"] == group) blob = one["digest"].get<std::string>().substr(7);
+  Serve("/models/", "web/models");
+  server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
+    const auto range = request.Range();
+    if (!request.path.ends_with(blob) || !range || range->second < 1'000'000) return;
+    std::this_thread::sleep_for(std::chrono::seconds(1));  // until the other files are there
+    answer = Plain(404);
+  });
+  const std::string pull = Cat("pull ", Layout(server_.origin()), " --group 1 -o ");
+  for (const char* out : {"as-text", "as-json"}) EXPECT_NE(Moepack(pull + out).status, 0);
+  server_.SetFault({});
+  const ToolRun run = Moepack(pull + "as-text");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err, testing::Not(HasSubstr("already there")));
+  EXPECT_THAT(run.out, HasSubstr(" fetched by an earlier run; group 1\n"));
+  const auto report = workspace_.Json(pull + "as-json --json");
+  uint64_t resumed = 0, fetched = 0;
+  for (const auto& file : report["files"])
+    (file["how"] == "resumed" ? resumed : fetched) += file["bytes"].get<uint64_t>();
+  EXPECT_GT(resumed, 0u);
+  EXPECT_EQ(report["bytes_resumed"], resumed);
+  EXPECT_EQ(report["bytes_there"], 0);
+  EXPECT_EQ(report["bytes"], resumed + fetched);
 }
 
 // Every blob is compared with its digest, so a server without ETags is as good as any.

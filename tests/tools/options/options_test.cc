@@ -49,7 +49,10 @@ TEST(Options, SizesAcceptUnits) {
   EXPECT_EQ(ParseOne(AsBytes(1), "64M").number, 64'000'000u);
   EXPECT_EQ(ParseOne(AsBytes(1), "2GiB").number, 2ull << 30);
   EXPECT_THAT(ParseOne(AsBytes(1), "many").problem, HasSubstr("expected a size such as 64M"));
-  EXPECT_THAT(ParseOne(AsBytes(4096), "1k").problem, HasSubstr("expected at least 4.10 kB"));
+  EXPECT_THAT(ParseOne(AsBytes(4096), "1k").problem, HasSubstr("expected at least 4 KiB"));
+  EXPECT_THAT(ParseOne(AsBytes(1u << 20), "1M").problem, HasSubstr("expected at least 1 MiB,"));
+  EXPECT_THAT(ParseOne(AsBytes(16'000'000), "1M").problem, HasSubstr("expected at least 16 MB,"));
+  EXPECT_THAT(ParseOne(AsBytes(1), "0").problem, HasSubstr("expected at least 1 B,"));
 }
 
 TEST(Options, ChoicesListWhatTheyAccept) {

@@ -58,7 +58,8 @@ TEST_F(UsageErrors, ASourceThatIsNotADistributionIsNamedWithTheCommandsThatTakeI
   EXPECT_EQ(workspace_.Moepack("quantize fixtures/tiny-moe --recipe Q8_0 -o a.gguf").status, 0);
   EXPECT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 2 --no-verify -o out").status, 0);
   EXPECT_EQ(workspace_.Moepack("assemble out --group 0 -o node").status, 0);
-  for (const std::string command : {"verify @", "diff @ out", "assemble @ --group 0 -o new"}) {
+  for (const std::string command : {"verify @", "diff @ out", "inspect @",
+                                    "pull @ --group 0 -o new", "assemble @ --group 0 -o new"}) {
     const auto with = [&](const std::string& path) {
       return std::string(command).replace(command.find('@'), 1, path);
     };

@@ -57,14 +57,17 @@ Result<std::string> DirectoryOf(const std::string& text) {
 
 std::string ReportLine(const Arguments& arguments, const GcReport& report) {
   const uint64_t removed = report.removed_bytes(), freed = report.freed_bytes();
-  std::string text = Cat(arguments.gc.dry_run ? "would remove " : "removed ",
-                         Plural(report.removed.size(), "file"), ": ", ExactBytes(removed));
+  const char* verb = arguments.gc.dry_run ? "would remove " : "removed ";
+  std::string text = Cat(verb, Plural(report.removed.size(), "file"), ": ", ExactBytes(removed));
   if (freed < removed)
     text += Cat(", of which ", ExactBytes(freed), arguments.gc.dry_run ? " would be" : " are",
                 " free: the others have further hard links");
   text += Cat("; kept ", Plural(report.kept_blobs, "blob"), ", ", ExactBytes(report.kept_bytes));
   if (report.kept_partial > 0)
     text += Cat(", and ", Plural(report.kept_partial, "partial file"), " to resume from");
+  if (!report.signatures.empty())
+    text += Cat("; ", verb, Plural(report.signatures.size(), "signature"),
+                " of manifests that are gone");
   return text;
 }
 
@@ -84,7 +87,7 @@ Json ReportJson(const Arguments& arguments, const GcReport& report) {
           {"removed", std::move(removed)},       {"bytes_removed", report.removed_bytes()},
           {"bytes_freed", report.freed_bytes()}, {"kept_blobs", report.kept_blobs},
           {"bytes_kept", report.kept_bytes},     {"kept_partial_files", report.kept_partial},
-          {"left_alone", report.left_alone}};
+          {"left_alone", report.left_alone},     {"signatures_removed", report.signatures}};
 }
 
 Result<int> Run(Arguments& arguments) {
@@ -123,7 +126,8 @@ constinit const Command kGc = {
     "gc",
     "Deletes the blobs of a layout that no tag refers to",
     "Follows every manifest of index.json, and removes the blobs that none of them refers to, "
-    "leftovers of killed runs, and old partial files. If a manifest cannot be read, nothing is "
+    "signatures of manifests that are gone, leftovers of killed runs, and old partial files. If a "
+    "manifest cannot be read, nothing is "
     "removed. Meanwhile a lock prevents publishing to the layout. A pull takes no lock: if it "
     "reads a blob "
     "that is being removed, it fails and leaves nothing behind.",

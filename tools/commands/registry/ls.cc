@@ -1,7 +1,7 @@
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "libshard/base/text/address.h"
 #include "libshard/base/text/quote.h"
@@ -35,11 +35,17 @@ const char* KindOf(const ListedManifest& listed) {
   return listed.is_view ? "node" : "set";
 }
 
+// A manifest with several tags is counted once.
 std::string ListLine(const std::vector<ListedManifest>& all) {
-  const auto signatures = static_cast<uint64_t>(std::count_if(
-      all.begin(), all.end(), [](const ListedManifest& listed) { return listed.is_signature; }));
-  return Cat(Plural(all.size() - signatures, "manifest"),
-             signatures == 0 ? "" : Cat(", ", Plural(signatures, "signature")));
+  std::set<std::string> manifests, signatures;
+  size_t tags = 0;
+  for (const ListedManifest& listed : all) {
+    (listed.is_signature ? signatures : manifests).insert(listed.digest);
+    if (!listed.is_signature && !listed.tag.empty()) ++tags;
+  }
+  return Cat(Plural(manifests.size(), "manifest"),
+             tags > manifests.size() ? Cat(" under ", tags, " tags") : "",
+             signatures.empty() ? "" : Cat(", ", Plural(signatures.size(), "signature")));
 }
 
 std::string ListText(const std::vector<ListedManifest>& all) {

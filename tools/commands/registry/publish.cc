@@ -200,8 +200,11 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                "necessary. Default tag: latest.");
   app.get_option("REF")->required(false);
   StartSection(app, "Input");
-  app.add_flag("--allow-incomplete", options.allow_incomplete,
-               "Publish a distribution that lacks parts, with the parts that it has.");
+  app.add_flag(
+      "--allow-incomplete", options.allow_incomplete,
+      "Publish a distribution that was built without some parts (--only), with the parts that "
+      "it has. A directory that pull made is refused: its distribution.json lists them "
+      "all.");
   StartSection(app, "Output");
   app.add_option("--to-dir", arguments->directory,
                  "Instead of REF: write the distribution here as plain files, with "

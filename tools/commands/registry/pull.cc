@@ -75,10 +75,11 @@ std::string NextLines(const Arguments& arguments, const Outcome& outcome) {
 std::string ReportLine(const Arguments& arguments, const Outcome& outcome) {
   const PullReport& report = outcome.report;
   const bool dry_run = arguments.pull.dry_run;
-  std::string text =
-      Cat(dry_run ? "would pull " : "pulled ",
-          ExactBytes(report.total_bytes() - report.there_bytes()), " to ", Shown(arguments.out));
+  std::string text = Cat(dry_run ? "would pull " : "pulled ", ExactBytes(report.new_bytes()),
+                         " to ", Shown(arguments.out));
   if (!dry_run) text += Cat(" in ", FormatElapsed(outcome.seconds));
+  if (report.resumed_bytes > 0)
+    text += Cat("; ", ExactBytes(report.resumed_bytes), " fetched by an earlier run");
   if (report.there_bytes() > 0)
     text += Cat("; ", ExactBytes(report.there_bytes()), " already there");
   return Cat(text, "; ", registry::GroupsText(report.groups));
@@ -113,7 +114,8 @@ Json ReportJson(const Arguments& arguments, const Outcome& outcome) {
                    {"extended", report.extended},
                    {"files", std::move(files)},
                    {"bytes", report.total_bytes()},
-                   {"bytes_there", report.there_bytes()}};
+                   {"bytes_there", report.there_bytes()},
+                   {"bytes_resumed", report.resumed_bytes}};
   for (const registry::GoodSignature& one : report.signatures) {
     document["signatures"].push_back(SignatureJson(one));
     document["signatures"].back()["digest"] = report.digest;
@@ -122,11 +124,13 @@ Json ReportJson(const Arguments& arguments, const Outcome& outcome) {
   return document;
 }
 
-// What will be done, printed before it takes its time.
+// What will be done, printed before it takes its time. What an interrupted run left is not counted
+// yet.
 void PrintPlan(const PullReport& plan) {
+  const uint64_t there = plan.there_bytes();
   PrintMessage(Cat("pulling ", registry::GroupsText(plan.groups), " of ", plan.digest, ": ",
-                   Plural(plan.files.size(), "file"), ", ", ExactBytes(plan.total_bytes()), "; ",
-                   ExactBytes(plan.there_bytes()), " already there"));
+                   Plural(plan.files.size(), "file"), ", ", ExactBytes(plan.total_bytes()),
+                   there == 0 ? "" : Cat("; ", ExactBytes(there), " already there")));
 }
 
 Result<Outcome> PullWithProgress(Arguments& arguments) {

@@ -1,6 +1,7 @@
 #include "manifest/registry/sign/sign.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -66,8 +67,13 @@ std::string IdentityOf(const Arguments& arguments, const Reference& reference) {
 }
 
 std::string ReportLine(const Arguments& arguments, const Reference& reference,
-                       const registry::PublicKey& key) {
-  return Cat(arguments.files.dry_run ? "would sign " : "signed ", Shown(ReferenceText(reference)),
+                       const std::vector<SignedManifest>& all, const registry::PublicKey& key) {
+  const bool was_signed =
+      std::all_of(all.begin(), all.end(), [](const SignedManifest& one) { return one.was_signed; });
+  const std::string place = Shown(ReferenceText(reference));
+  return Cat(was_signed                ? Cat(place, " was signed before")
+             : arguments.files.dry_run ? Cat("would sign ", place)
+                                       : Cat("signed ", place),
              " as ", IdentityOf(arguments, reference), " with ", KeyText(key));
 }
 
@@ -75,7 +81,7 @@ std::string ReportText(const Arguments& arguments, const Reference& reference,
                        const std::vector<SignedManifest>& all, const registry::PublicKey& key) {
   Table table({"tag", "state", "manifest"});
   for (const SignedManifest& one : all) table.Row({one.tag, StateOf(arguments, one), one.digest});
-  return Cat(table.Render(), "\n", ReportLine(arguments, reference, key), "\n",
+  return Cat(table.Render(), "\n", ReportLine(arguments, reference, all, key), "\n",
              NextLines(arguments, ReferenceText(reference)));
 }
 
@@ -120,7 +126,7 @@ Result<int> SignReference(Arguments& arguments, const registry::PrivateKey& key)
   SHARD_CHECK(arguments.json
                   ? WriteJsonResult(ReportJson(arguments, reference, all, key.public_key()))
                   : WriteReport(ReportText(arguments, reference, all, key.public_key()),
-                                ReportLine(arguments, reference, key.public_key())));
+                                ReportLine(arguments, reference, all, key.public_key())));
   return kExitDone;
 }
 

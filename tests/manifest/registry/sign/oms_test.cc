@@ -58,6 +58,21 @@ TEST_F(Oms, TheGoldenSignatureIsGood) {
   EXPECT_EQ(report->key_id, GoldenKey().public_key().id());
 }
 
+// Whoever wrote such files knows that the signature is still good, without its key.
+TEST_F(Oms, ListsTheFilesThatItSigns) {
+  const std::string bundle = ReadFile(dir_ / "model/model.sig");
+  const Json statement = Json::parse(
+      DecodeExactBase64(Json::parse(bundle)["dsseEnvelope"]["payload"].get<std::string>()).value());
+  const Json first = statement["predicate"]["resources"][0];
+  const FileDigest listed{first["name"], first["digest"]};
+  const FileDigest ignored{".gitattributes", std::string(64, '0')};
+  EXPECT_TRUE(ListsFiles(bundle, {}));
+  EXPECT_TRUE(ListsFiles(bundle, {listed, ignored}));
+  EXPECT_FALSE(ListsFiles(bundle, {listed, {listed.name, std::string(64, '0')}}));
+  EXPECT_FALSE(ListsFiles(bundle, {{"another", listed.sha256}}));
+  EXPECT_FALSE(ListsFiles("{}", {listed}));
+}
+
 // Signatures differ each time; the signed statements do not.
 TEST_F(Oms, TheStatementMatchesTheGoldenOne) {
   const auto bytes = [&] {

@@ -146,10 +146,14 @@ TEST_F(FetchFileTest, WrongBytesAreFetchedAgainOnce) {
 TEST_F(FetchFileTest, WithAChunkMapOnlyWrongCellsAreFetchedAgain) {
   FarSource from(BytesFromSeed(10 * kTestCell + 5));
   Spoil(from, 10 * kTestCell + 1, 1);
-  const auto report = Fetch(from, SmallCells(), kTestCell);
+  FetchOptions options = SmallCells();
+  std::string warning;
+  options.warn = [&](const std::string& text) { warning = text; };
+  const auto report = Fetch(from, options, kTestCell);
   ASSERT_TRUE(report) << report.error().message;
   ExpectWhole(from);
   EXPECT_EQ(report->again_bytes, 5u);
+  EXPECT_THAT(warning, HasSubstr("1 of 11 cells is fetched again"));
   EXPECT_EQ(from.counts->bytes, from.size() + 5);
 }
 
@@ -177,7 +181,7 @@ TEST_F(FetchFileTest, LeavesNothingIfBytesStayWrong) {
     EXPECT_EQ(report.error().message,
               Cat("far: blob: content: expected sha256:", Sha256Hex(from.bytes()),
                   ", found sha256:", Sha256Hex(damaged), "; discarded after 2 attempts"));
-    EXPECT_EQ(report.error().hint, "the copy on the server is corrupt: publish it again");
+    EXPECT_EQ(report.error().hint, kCorruptOnServerHint);
     EXPECT_TRUE(Files().empty());
   }
 }

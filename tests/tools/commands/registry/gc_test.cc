@@ -30,6 +30,19 @@ TEST_F(GcCommand, PrintsWhatItRemovesAndTheTotal) {
   EXPECT_EQ(workspace_.Moepack("pull layout:models:v1-g000 -o node").status, 0);
 }
 
+TEST_F(GcCommand, RemovesTheSignaturesOfWhatIsGone) {
+  ASSERT_EQ(workspace_.Moepack("keygen -o release").status, 0);
+  ASSERT_EQ(workspace_.Moepack("sign layout:models:v1 --key release.key").status, 0);
+  ASSERT_EQ(workspace_.Moepack("tag layout:models:v1-g001 --remove").status, 0);
+  const auto dry = workspace_.Json("gc layout:models --dry-run --json");
+  EXPECT_EQ(dry["signatures_removed"].size(), 1u);
+  EXPECT_THAT(workspace_.Moepack("ls layout:models").out, HasSubstr("2 manifests, 3 signatures"));
+  const ToolRun run = workspace_.Moepack("gc layout:models");
+  EXPECT_THAT(run.out, HasSubstr("; removed 1 signature of manifests that are gone"));
+  EXPECT_THAT(workspace_.Moepack("ls layout:models").out, HasSubstr("2 manifests, 2 signatures"));
+  EXPECT_EQ(workspace_.Moepack("verify layout:models:v1 --key release.pub").status, 0);
+}
+
 TEST_F(GcCommand, NamesForeignFiles) {
   WriteAll(workspace_ / "models/blobs/sha256/notes.txt", "mine");
   WriteAll(workspace_ / "models/ingest/a.part", "half");

@@ -24,6 +24,14 @@ TEST(LsCommand, ListsTagsGroupsAndSizes) {
   EXPECT_EQ(listed["manifests"][2]["what"], "node");
 }
 
+TEST(LsCommand, CountsAManifestWithTwoTagsOnce) {
+  const Workspace workspace;
+  ASSERT_EQ(workspace.Moepack("build fixtures/tiny-moe --groups 2 -o out").status, 0);
+  ASSERT_EQ(workspace.Moepack("publish out layout:models:v1-o1 --moving-tag v1").status, 0);
+  EXPECT_THAT(workspace.Moepack("ls layout:models").out, HasSubstr("\n3 manifests under 6 tags\n"));
+  EXPECT_EQ(workspace.Json("ls layout:models --json")["manifests"].size(), 6u);
+}
+
 TEST(LsCommand, RefusesAPlaceWithoutALayout) {
   const Workspace workspace;
   EXPECT_EQ(workspace.Moepack("ls layout:absent").status, 5);

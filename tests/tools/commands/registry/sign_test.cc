@@ -50,8 +50,10 @@ TEST_F(SignCommand, SignsASetWithItsViewsAndPrintsTheCommandToVerifyIt) {
               HasSubstr("layout:models:v1: signed by release.pub (ECDSA P-256, key "));
   EXPECT_THAT(verified.out, HasSubstr("\n1 signature found, 1 by this key\n"));
   Must("verify layout:models:v1-g001 --key release.pub");
-  EXPECT_THAT(Must("sign layout:models:v1 --key release.key").out,
-              HasSubstr("v1       was signed"));
+  const std::string again = Must("sign layout:models:v1 --key release.key").out;
+  EXPECT_THAT(again, HasSubstr("v1       was signed"));
+  EXPECT_THAT(again,
+              HasSubstr("\nlayout:models:v1 was signed before as moepack.local/layout with "));
   // A published set can still be listed, pulled and published again.
   EXPECT_THAT(Must("ls layout:models").out, HasSubstr("3 manifests, 3 signatures"));
   Must("pull layout:models:v1 --group 0 -o pulled");
@@ -167,6 +169,17 @@ TEST_F(SignCommand, SignsADirectoryForModelSigning) {
   EXPECT_THAT(changed.err, HasSubstr("found other bytes in README.md"));
 }
 
+// The files that a pull brings back are those that were signed.
+TEST_F(SignCommand, ASignatureIsNotStaleOnceAPullHasRestoredItsFiles) {
+  Must("pull layout:models:v1 --group 1 -o pulled");
+  Must("sign pulled --oms --key release.key");
+  WriteAll(workspace_ / "pulled/README.md", "other words");
+  Must("verify pulled --oms --key release.pub", 6);
+  const ToolRun restored = Must("pull layout:models:v1 --group 1 -o pulled");
+  EXPECT_THAT(restored.err, Not(HasSubstr("model.sig")));
+  Must("verify pulled --oms --key release.pub");
+}
+
 TEST_F(SignCommand, ForceReplacesOnlyASignature) {
   const std::string key = ReadFile(workspace_ / "release.key");
   for (const char* file : {"release.key", "other.pub", "out/distribution.json"}) {
@@ -207,8 +220,12 @@ TEST_F(SignCommand, ASignedDirectoryIsVerifiedAndReplaced) {
   EXPECT_FALSE(fs::exists(workspace_ / "node/model.sig"));
   Must("build fixtures/tiny-moe --groups 2 --recipe Q8_0 --no-verify -o other");
   Must("publish other layout:models:v1 --force");
-  Must("pull layout:models:v1 -o pulled --update");
+  const ToolRun updated = Must("pull layout:models:v1 -o pulled --update");
   EXPECT_FALSE(fs::exists(workspace_ / "pulled/model.sig"));
+  EXPECT_THAT(updated.err,
+              HasSubstr("pulled/model.sig: it signed the files that were there before, and was "
+                        "removed with them; sign the new ones with `moepack sign pulled --oms "
+                        "--key KEY.key`"));
   WriteAll(workspace_ / "node/model.sig", "mine");
   EXPECT_THAT(Must("assemble pulled --group 0 -o node --force", 2).err,
               HasSubstr("holds \"model.sig\", which moepack did not write"));
