@@ -75,6 +75,7 @@ void AddRunOptions(CLI::App& app, WriteArguments& arguments) {
 struct Choices {
   std::optional<PlanOptions> planned_from;  // with the partition chosen; no value: the plan is read
   QuantizeArguments quantize;               // with the types that a plan pins
+  const CalibrateArguments& calibrate;
 };
 
 // The command line as distribution.json records it: the options that determine the bytes, without
@@ -94,7 +95,7 @@ std::vector<std::string> RecordCommand(const char* command, const Choices& choic
   // A remainder that --only makes is recorded like that of a whole run.
   if (write.slice.keep_remainder || write.slice.parts.remainder) append({"--keep-remainder"});
   if (write.slice.refit != nullptr) append({"--refit-store"});
-  if (write.slice.calibrated != nullptr) append({"--calibrated-store"});
+  if (write.slice.calibrated != nullptr) append(RecordCalibrateOptions(choices.calibrate));
   if (write.slice.max_part_size > 0)
     append({"--max-part-size", std::to_string(write.slice.max_part_size)});
   if (write.hash_source) append({"--hash-source"});
@@ -333,7 +334,7 @@ Result<WriteJob> MakeWriteJob(const char* command, const WriteArguments& argumen
                               const OwnSteps& own) {
   SHARD_TRY(WriteJob job, StartJob(arguments, own));
   SHARD_TRY(MoeModel model, OpenSourceOf(arguments, job));
-  Choices choices{{}, arguments.quantize};
+  Choices choices{{}, arguments.quantize, arguments.calibrate};
   SHARD_TRY(job.plan, FindPlan(model, arguments, choices));
   if (own.plan) SHARD_CHECK(own.plan(job.plan));
   SHARD_TRY(job.write.slice.parts, ParseParts(arguments.only, job.plan.groups.size()));

@@ -198,6 +198,7 @@ TEST_F(Calibrated, IsSlicedIntoTheBytesOfTheWholeFile) {
   EXPECT_THAT(manifest, HasSubstr("\"calibrated\": {"));
   EXPECT_THAT(Read("out/head/head.gguf"), HasSubstr("moepack.calibration.version"));
   EXPECT_THAT(Read("out/README.md"), HasSubstr("quantized with error feedback on calibration"));
+  EXPECT_THAT(Read("out/README.md"), HasSubstr("--calibrated-store STORE`"));
   EXPECT_THAT(Read("out/trunk/trunk.gguf").substr(0, 4096), Not(HasSubstr("moepack.calibration")));
   ExpectSlicesOf("out.gguf", nlohmann::json::parse(manifest));
   const ToolRun verify = workspace_.Moepack("verify out --against fixtures/tiny-moe");
@@ -250,6 +251,9 @@ TEST(Calibrate, TakesThePlaceOfAnImportanceMatrix) {
   const ToolRun run = workspace.Moepack(build + kTextOfBuild);
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("matrices encoded with feedback"));
+  EXPECT_THAT(ReadFile(workspace / "out/README.md"),
+              HasSubstr("--quantize IQ2_XXS --calibrate manual.md --calibrate-most-tokens 400 "
+                        "--calibrate-context 64 --calibrate-least-tokens 8`"));
   const ToolRun again = workspace.Moepack(build + " --force --calibrated-store out.calibrated");
   EXPECT_EQ(again.status, 0) << again.err;
   const ToolRun verify = workspace.Moepack("verify out --against fixtures/tiny-moe");
