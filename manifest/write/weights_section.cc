@@ -30,7 +30,8 @@ std::string MethodLine(const RefitRecord& record) {
 std::string TextTable(const std::vector<CalibrationText>& texts) {
   if (texts.empty()) return "";
   std::string out =
-      "\n| calibration text | bucket | tokens | SHA-256 |\n| --- | --- | --- | --- |\n";
+      "\n| calibration text | bucket | tokens | SHA-256 of all its tokens |\n"
+      "| --- | --- | --- | --- |\n";
   for (size_t i = 0; i < texts.size() && i < kMaxTexts; ++i) {
     const CalibrationText& text = texts[i];
     out += Cat("| ", MarkdownText(text.name), " | ", MarkdownText(text.bucket), " | ",
@@ -83,12 +84,15 @@ std::string CalibratedText(const CalibratedRecord& record) {
   const CalibratedFigures sum = record.sum();
   const auto method = record.parameters.find("method");
   return Cat(
-      "The tensors were quantized with error feedback on calibration text, so that files of "
-      "the same types and size are closer to the model: ",
+      "The tensors were quantized with error feedback on calibration text: what rounding a column "
+      "loses, later columns take up, so that files of the same types and size are closer to the "
+      "model. That was done for ",
       FormatCount(sum.accepted), " of ", FormatCount(sum.matrices), " matrices, on ",
       Plural(record.tokens(), "token"),
-      method == record.parameters.end() ? "" : Cat(" (", MarkdownText(method->second), ")"), ".\n",
-      TextTable(record.calibration));
+      method == record.parameters.end() ? ""
+                                        : Cat(", by the method ", MarkdownCode(method->second),
+                                              " of `moepack build --calibrate`"),
+      ".\n", TextTable(record.calibration));
 }
 
 }  // namespace

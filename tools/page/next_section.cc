@@ -98,9 +98,9 @@ void AddMeasuring(const PageInputs& inputs, std::vector<Step>& steps) {
 void AddMending(const PageInputs& inputs, std::vector<Step>& steps) {
   const std::optional<double> kld = LastKld(inputs);
   if (!kld || *kld <= kGoodKld) return;
-  const std::string much = Cat("A divergence of ", Fixed(*kld, 3), " is much. ");
+  const std::string high = Cat("A divergence of ", Fixed(*kld, 3), " is high. ");
   if (!inputs.plan->expectation) {
-    Step step{much + "A plan made from statistics of your texts puts together what they use:",
+    Step step{high + "A plan made from statistics of your texts puts together what they use:",
               "plan",
               kSource,
               {{"--groups", Cat(inputs.plan->groups.size())}}};
@@ -109,7 +109,7 @@ void AddMending(const PageInputs& inputs, std::vector<Step>& steps) {
     steps.push_back(std::move(step));
   }
   if (!inputs.refits.empty()) return;
-  Step step{much +
+  Step step{high +
                 "Refit changes the experts of each node on calibration text, so that it answers "
                 "more like the whole model at the same size:",
             "refit",

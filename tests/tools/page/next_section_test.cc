@@ -53,11 +53,11 @@ TEST(NextSectionTest, SuggestsHowToImproveBadFigures) {
   PageInputs inputs = FullInputs();
   inputs.refits.clear();
   const std::string body = NextSection(inputs)->body;
-  EXPECT_THAT(body, HasSubstr("A divergence of 0.250 is much."));
+  EXPECT_THAT(body, HasSubstr("A divergence of 0.250 is high."));
   EXPECT_THAT(body, HasSubstr("moepack plan SRC --groups 3 --statistics statistics.json"));
   EXPECT_THAT(body, HasSubstr("moepack refit out --against SRC --text CALIBRATION -o refitted"));
   inputs.evaluations[0].report.quality->best.all.split->kld.mean = 0.01;
-  EXPECT_THAT(NextSection(inputs)->body, Not(HasSubstr("is much")));
+  EXPECT_THAT(NextSection(inputs)->body, Not(HasSubstr("is high")));
 }
 
 // A name without its directory would look like a path and lead nowhere.
