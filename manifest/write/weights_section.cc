@@ -80,6 +80,19 @@ std::string RefitText(const Manifest& manifest) {
       LayerTable(record));
 }
 
+std::string ByMethod(const std::string& method) {
+  if (method.empty()) return "";
+  return Cat(", by the method ", MarkdownCode(method), " of `moepack build --calibrate`");
+}
+
+// A source has no record of each matrix.
+std::string CalibratedSourceText(const CalibrationKeys& keys) {
+  return Cat(
+      "The source, a GGUF, was quantized with error feedback on calibration text: what rounding a "
+      "column loses, later columns take up. By its keys `moepack.calibration.*` that was on ",
+      Plural(keys.tokens, "token"), ByMethod(keys.method), ".\n");
+}
+
 std::string CalibratedText(const CalibratedRecord& record) {
   const CalibratedFigures sum = record.sum();
   const auto method = record.parameters.find("method");
@@ -89,10 +102,8 @@ std::string CalibratedText(const CalibratedRecord& record) {
       "model. That was done for ",
       FormatCount(sum.accepted), " of ", FormatCount(sum.matrices), " matrices, on ",
       Plural(record.tokens(), "token"),
-      method == record.parameters.end() ? ""
-                                        : Cat(", by the method ", MarkdownCode(method->second),
-                                              " of `moepack build --calibrate`"),
-      ".\n", TextTable(record.calibration));
+      method == record.parameters.end() ? "" : ByMethod(method->second), ".\n",
+      TextTable(record.calibration));
 }
 
 }  // namespace
@@ -101,6 +112,7 @@ std::string WeightsText(const Manifest& manifest) {
   std::vector<std::string> parts;
   if (manifest.refit) parts.push_back(RefitText(manifest));
   if (manifest.calibrated) parts.push_back(CalibratedText(*manifest.calibrated));
+  if (manifest.model.calibrated) parts.push_back(CalibratedSourceText(*manifest.model.calibrated));
   if (parts.empty()) return "";
   return Cat("\n## What was done to the weights\n\n", moepack::Join(parts, "\n"));
 }

@@ -209,6 +209,22 @@ TEST_F(Calibrated, IsSlicedIntoTheBytesOfTheWholeFile) {
   EXPECT_THAT(again.err, HasSubstr("found a calibrated one"));
 }
 
+TEST_F(Calibrated, ADistributionOfItSaysSo) {
+  const ToolRun run = workspace_.Moepack("build out.gguf --groups 2 --prove -o out");
+  ASSERT_EQ(run.status, 0) << run.err << run.out;
+  EXPECT_THAT(Read("out/README.md"), HasSubstr("The source, a GGUF, was quantized with error"));
+  EXPECT_THAT(Read("out/README.md"), HasSubstr("by the method `feedback-2`"));
+  const nlohmann::json manifest = nlohmann::json::parse(Read("out/distribution.json"));
+  EXPECT_EQ(manifest["format_version"], "1.0");
+  EXPECT_EQ(manifest["model"]["calibrated"]["method"], "feedback-2");
+  // Earlier versions did not record it.
+  nlohmann::ordered_json document = nlohmann::ordered_json::parse(Read("out/distribution.json"));
+  document["model"].erase("calibrated");
+  WriteAll(workspace_ / "out/distribution.json", document.dump());
+  const ToolRun older = workspace_.Moepack("verify out --against out.gguf");
+  EXPECT_EQ(older.status, 0) << older.err << older.out;
+}
+
 TEST_F(Calibrated, IsEncodedAgainByAVerifier) {
   const ToolRun run = workspace_.Moepack(
       "build fixtures/tiny-moe --groups 2 --quantize Q4_K_M --no-verify "
