@@ -77,6 +77,10 @@ TEST_F(Calibrated, SaysSoInItsKeys) {
   for (const char* key : {"moepack.calibration.method", "moepack.calibration.texts",
                           "moepack.calibration.tokens", "moepack.calibration.version"})
     EXPECT_THAT(file, HasSubstr(key));
+  const ToolRun summary = workspace_.Moepack("list-tensors out.gguf --summary");
+  EXPECT_THAT(summary.out, testing::ContainsRegex("calibrated +on [0-9,]+ tokens, feedback-2"));
+  const nlohmann::json document = workspace_.Json("list-tensors out.gguf --summary --json");
+  EXPECT_EQ(document["calibrated"]["method"], "feedback-2");
   // Other types are not calibrated.
   const ToolRun run =
       workspace_.Moepack("quantize out.gguf --recipe Q4_0 --allow-requantize -o other.gguf");
@@ -204,6 +208,10 @@ TEST_F(Calibrated, IsSlicedIntoTheBytesOfTheWholeFile) {
   const ToolRun verify = workspace_.Moepack("verify out --against fixtures/tiny-moe");
   EXPECT_EQ(verify.status, 0) << verify.err << verify.out;
   EXPECT_THAT(verify.out, HasSubstr("were encoded on texts (calibrated): the source cannot prove"));
+  EXPECT_THAT(verify.out, HasSubstr("--calibrated-store compares them"));
+  ASSERT_EQ(workspace_.Moepack(build + "--no-verify -o plain").status, 0);
+  const ToolRun diff = workspace_.Moepack("diff plain out");
+  EXPECT_THAT(diff.out, testing::ContainsRegex("calibrated +matrices +- +[0-9]+ of 157 with"));
   const ToolRun again = workspace_.Moepack("quantize out --recipe Q4_0 -o other");
   EXPECT_EQ(again.status, 4);
   EXPECT_THAT(again.err, HasSubstr("found a calibrated one"));
