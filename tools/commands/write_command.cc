@@ -222,12 +222,15 @@ Status TakeCalibrated(const MoeModel& model, const WriteArguments& arguments, Wr
     PrintMessage(CalibrateNeedsText(needs));
     return Ok();
   }
-  if (calibrate.runs()) SHARD_CHECK(RunCalibration(run));
+  double seconds = 0;
+  if (calibrate.runs()) {
+    SHARD_TRY(seconds, RunCalibration(run));
+  }
   const size_t refitted = job.refit ? job.refit->files().size() : 0;
   SHARD_TRY(job.calibrated, OpenCalibrated(run, model.checkpoint().files().size() + refitted));
   job.calibrated_store = run.store;
   job.write.slice.calibrated = job.calibrated.get();
-  PrintNotes({CalibratedSummary(job.calibrated->record())});
+  PrintNotes({CalibratedSummary(job.calibrated->record(), seconds)});
   if (refitted > 0)
     PrintNotes(
         {"refitted experts are encoded without feedback; trunk and other experts come from "

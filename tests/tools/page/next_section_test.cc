@@ -41,12 +41,27 @@ TEST(NextSectionTest, ADistributionWithoutTheWholeModelIsMeasuredAgainstIt) {
 TEST(NextSectionTest, AsksForNothingThatExists) {
   PageInputs inputs = FullInputs();
   inputs.distribution->quality = SomeQuality();
+  // What is recorded need not be measured again.
+  inputs.evaluations.clear();
+  EXPECT_THAT(NextSection(inputs)->body, Not(HasSubstr("HELD_OUT --json")));
+  inputs = FullInputs();
+  inputs.distribution->quality = SomeQuality();
   const std::string body = NextSection(inputs)->body;
   EXPECT_THAT(body, Not(HasSubstr("moepack profile")));
   EXPECT_THAT(body, Not(HasSubstr("--record")));
   // A tenth above what was measured.
   EXPECT_THAT(body, HasSubstr("--gate &#39;kld&lt;=0.275&#39;"));
   EXPECT_THAT(body, HasSubstr("moepack assemble out --group 0 -o node-0"));
+}
+
+TEST(NextSectionTest, CalibratedWeightsAreMeasuredOnOtherText) {
+  PageInputs inputs = FullInputs();
+  inputs.evaluations.clear();
+  EXPECT_THAT(NextSection(inputs)->body, Not(HasSubstr("calibrated on")));
+  inputs.distribution->calibrated = std::make_shared<const CalibratedRecord>(SomeCalibration());
+  const std::string body = NextSection(inputs)->body;
+  EXPECT_THAT(body, HasSubstr("that the plan was not made from, nor the weights calibrated on:"));
+  EXPECT_THAT(body, HasSubstr("same kinds, and not those that the weights were calibrated on"));
 }
 
 TEST(NextSectionTest, SuggestsHowToImproveBadFigures) {
