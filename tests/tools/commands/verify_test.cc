@@ -116,7 +116,8 @@ TEST_F(Verify, ADifferentSourceHasStatus6) {
   const ToolRun run = workspace_.Moepack("verify out --against fixtures/tiny-moe");
   EXPECT_EQ(run.status, 6) << run.out;
   EXPECT_THAT(run.out, HasSubstr("FAIL  source-bytes"));
-  const ToolRun other = workspace_.Moepack("verify out --against fixtures/tiny-sigmoid");
+  const ToolRun other =
+      workspace_.Moepack("verify out --against '" MOEPACK_SOURCE_DIR "/fixtures/tiny-sigmoid'");
   EXPECT_EQ(other.status, 6) << other.out;
   EXPECT_THAT(other.err, HasSubstr("but this is not the source that they were made from"));
 }
