@@ -33,8 +33,9 @@ struct CalibratedFigures {
   uint64_t matrices = 0;                           // that were encoded
   uint64_t accepted = 0;                           // of them, with feedback
   uint64_t few_tokens = 0, worse = 0, unseen = 0;  // the others, by their reasons
-  // On held-out text, of all matrices: the part of the error of their products that depends on the
-  // encoding, without feedback and as encoded. Finite.
+  // On held-out text, of all matrices: what encoding adds to the error that the products of the
+  // source's weights have after encoded layers, without feedback and as encoded. Finite; negative
+  // where feedback makes up for more than rounding costs.
   double error_plain = 0, error = 0;
   void Add(const CalibratedFigures& other);
   bool operator==(const CalibratedFigures&) const = default;

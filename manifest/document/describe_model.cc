@@ -110,6 +110,7 @@ Manifest DescribeModel(const MoeModel& model, const Plan& plan, const std::strin
   SetGroups(model, record);
   record.parameters_total = parameters.total;
   record.parameters_active = parameters.active;
+  record.calibrated = FindCalibrationKeys(model.checkpoint().metadata());
   out.versions = ComputeVersions(model.Version(revision), plan);
   out.plan = plan;
   out.tool_version = ToolVersion();

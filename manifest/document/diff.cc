@@ -18,11 +18,20 @@ namespace moepack::manifest {
 
 namespace {
 
+// What a source says of its own calibration; "" for none.
+std::string KeysText(const std::optional<CalibrationKeys>& keys) {
+  if (!keys) return "";
+  return Cat("on ", Plural(keys->tokens, "token"), ", ", keys->method, ", version ", keys->version);
+}
+
 void CompareModels(const Manifest& a, const Manifest& b, Changes& changes) {
   if (a.versions.model != b.versions.model) {
     changes.push_back({"model", "version", a.versions.model, b.versions.model});
   }
-  CompareFields("model", ModelToJson(a.model), ModelToJson(b.model), {"source"}, changes);
+  CompareFields("model", ModelToJson(a.model), ModelToJson(b.model), {"source", "calibrated"},
+                changes);
+  const std::string before = KeysText(a.model.calibrated), after = KeysText(b.model.calibrated);
+  if (before != after) changes.push_back({"model", "calibrated", before, after});
   std::map<std::string, std::pair<std::string, std::string>> sources;
   for (const SourceRecord& source : a.model.source)
     sources[source.file].first = source.header_sha256;
@@ -108,7 +117,14 @@ ExpertIds OverlayIds(const OverlayPlan* overlay, std::optional<size_t> group, ui
   return IdsOf(group ? FillOf(*overlay, *group) : overlay->experts_by_layer, layer);
 }
 
-// Compares the current overlays, of which nodes have one. "experts +8 -7": 8 were added and 7
+// " -7", or " -(8-9)": ranges have a dash of their own.
+std::string SignedIds(const char* sign, const ExpertIds& ids) {
+  if (ids.empty()) return "";
+  const std::string text = FormatIds(ids);
+  return text.find_first_of("-,") == text.npos ? Cat(sign, text) : Cat(sign, "(", text, ")");
+}
+
+// Compares the current overlays, of which nodes have one. "experts +8 -7": 8 was added and 7
 // removed.
 void CompareCurrentOverlays(const Manifest& a, const Manifest& b, Changes& changes) {
   const OverlayPlan *old_one = a.plan.current_overlay(), *new_one = b.plan.current_overlay();
@@ -119,11 +135,8 @@ void CompareCurrentOverlays(const Manifest& a, const Manifest& b, Changes& chang
       const ExpertIds before = OverlayIds(old_one, group, layer);
       const ExpertIds after = OverlayIds(new_one, group, layer);
       if (before == after) return;
-      std::string moved;
-      const ExpertIds came = moepack::Difference(after, before);
-      const ExpertIds went = moepack::Difference(before, after);
-      if (!came.empty()) moved += Cat(" +", FormatIds(came));
-      if (!went.empty()) moved += Cat(" -", FormatIds(went));
+      const std::string moved = Cat(SignedIds(" +", moepack::Difference(after, before)),
+                                    SignedIds(" -", moepack::Difference(before, after)));
       overlays.Add(layer, {"overlay", Cat(name, moved), FormatIds(before), FormatIds(after)});
     };
     compare("experts", std::nullopt);
@@ -192,6 +205,29 @@ Json RefitSummary(const Manifest& manifest) {
   return out;
 }
 
+std::string TextsOf(const CalibratedRecord& record) {
+  std::vector<std::string> texts;
+  for (const CalibrationText& text : record.calibration) {
+    texts.push_back(Cat(text.name, text.bucket.empty() ? "" : Cat(" (", text.bucket, ")"),
+                        ", sha256 ", text.sha256.substr(0, 16)));
+  }
+  return moepack::Join(texts, "; ");
+}
+
+// A field for each thing that may differ. What became of every layer is covered by the tensors.
+Json CalibratedFields(const Manifest& manifest) {
+  Json out = Json::object();
+  if (!manifest.calibrated) return out;
+  const CalibratedRecord& record = *manifest.calibrated;
+  const CalibratedFigures sum = record.sum();
+  out["matrices"] =
+      Cat(FormatCount(sum.accepted), " of ", FormatCount(sum.matrices), " with feedback");
+  out["tokens"] = FormatCount(record.tokens());
+  out["texts"] = TextsOf(record);
+  for (const auto& [name, value] : record.parameters) out[name] = value;
+  return out;
+}
+
 // The routing rules, with digests instead of the tables, each of which is one long text.
 Json RoutingWithDigests(const Manifest& manifest) {
   Json routing = RoutingToJson(manifest);
@@ -213,11 +249,9 @@ Json OtherSections(const Manifest& manifest) {
   Json out = manifest.original ? *manifest.original : Json::object();
   const Json head = HeadToJson(manifest);
   for (const auto& [key, value] : head.items()) out[key] = value;
-  // What every layer got is covered by the tensors.
-  for (const char* key : {"format", "format_version", "model", "types", "layer_count", "layers"})
-    if (out.contains("calibrated")) out["calibrated"].erase(key);
-  for (const char* section : {"format", "format_version", "model", "versions", "partition",
-                              "overlays", "routing", "refit", "bundles", "assets", "tool"}) {
+  for (const char* section :
+       {"format", "format_version", "model", "versions", "partition", "overlays", "routing",
+        "refit", "calibrated", "bundles", "assets", "tool"}) {
     out.erase(section);
   }
   return out;
@@ -244,6 +278,7 @@ DiffReport DiffManifests(const Manifest& a, const Manifest& b) {
   CompareOverlays(a, b, report.changes);
   CompareFields("routing", RoutingWithDigests(a), RoutingWithDigests(b), {}, report.changes);
   CompareFields("refit", RefitSummary(a), RefitSummary(b), {}, report.changes);
+  CompareFields("calibrated", CalibratedFields(a), CalibratedFields(b), {}, report.changes);
   CompareFiles("bundle", a.bundles, b.bundles, report.changes);
   CompareAllTensors(a, b, report.changes);
   CompareFiles("asset", a.assets, b.assets, report.changes);

@@ -134,6 +134,13 @@ Status ReadTopK(const JsonFields& fields, const char* name, ModelRecord& model) 
   return Ok();
 }
 
+constexpr Field<CalibrationKeys> kCalibratedFields[] = {
+    {"version", As<&CalibrationKeys::version, ReadShortText>},
+    {"method", As<&CalibrationKeys::method, ReadShortText>},
+    {"texts", As<&CalibrationKeys::texts, ReadShortText>},
+    {"tokens", As<&CalibrationKeys::tokens, &JsonFields::Unsigned>},
+};
+
 // Without proof is what the user chose. Authors may state the licence later or differently for the
 // same weights, so `verify` only names a difference.
 constexpr Field<ModelRecord> kModelFields[] = {
@@ -162,6 +169,8 @@ constexpr Field<ModelRecord> kModelFields[] = {
     {"expert_groups_used", AsCount<&ModelRecord::expert_groups_used>, Presence::kDefaulted},
     {"parameters_total", AsCount<&ModelRecord::parameters_total>, Presence::kDefaulted},
     {"parameters_active", AsCount<&ModelRecord::parameters_active>, Presence::kDefaulted},
+    {"calibrated", AsRecord<&ModelRecord::calibrated, kCalibratedFields>, Presence::kOptional,
+     Proof::kRule},
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "libshard/base/files/source_tree.h"
 #include "libshard/base/text/expert_ids.h"
+#include "libshard/calibrate/calibrated_record.h"
 #include "libshard/convert/model_card.h"
 
 namespace moepack::manifest {
@@ -39,6 +40,7 @@ struct ModelRecord {
   std::optional<double> scale;
   uint32_t shared_experts = 0, expert_groups = 0, expert_groups_used = 0;
   uint64_t parameters_total = 0, parameters_active = 0;
+  std::optional<CalibrationKeys> calibrated;  // as a GGUF that was calibrated says of itself
 };
 
 }  // namespace moepack::manifest

@@ -46,7 +46,8 @@ class MadeComparison {
     source_.Note(Cat(Plural(calibrated_, "tensor"), ", ", FormatCount(calibrated_bytes_),
                      " bytes, were encoded on texts (calibrated): ",
                      again_.of_calibration ? "compared with the store of the calibration"
-                                           : "the source cannot prove them"));
+                                           : "the source cannot prove them; --calibrated-store "
+                                             "compares them with the store of the calibration"));
   }
 
   void NoteRefit() {

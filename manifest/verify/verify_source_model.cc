@@ -68,6 +68,20 @@ void CheckSourceRecords(const Manifest& manifest, const MoeModel& model, RuleFin
   }
 }
 
+std::string KeysText(const std::optional<CalibrationKeys>& keys) {
+  return keys ? Cat("version ", Quoted(keys->version), ", method ", Quoted(keys->method),
+                    ", texts ", Quoted(keys->texts), ", ", Plural(keys->tokens, "token"))
+              : "none";
+}
+
+// Earlier versions did not record what a calibrated source says of itself.
+void CheckCalibrated(const ModelRecord& expected, const ModelRecord& found,
+                     RuleFindings& findings) {
+  if (!found.calibrated || found.calibrated == expected.calibrated) return;
+  findings.Error(Cat("model.calibrated: expected ", KeysText(expected.calibrated),
+                     " (the source), found ", KeysText(found.calibrated)));
+}
+
 // Compares the fields of "model" that a distribution of the source would have, too.
 void CheckFacts(const Manifest& manifest, const MoeModel& model, RuleFindings& findings) {
   const ModelRecord& found = manifest.model;
@@ -85,6 +99,7 @@ void CheckFacts(const Manifest& manifest, const MoeModel& model, RuleFindings& f
     findings.Error(Cat("model.", field.name, ": expected ", text(wanted), " (the source), found ",
                        text(there)));
   }
+  CheckCalibrated(expected, found, findings);
 }
 
 // The digest that a source file must have according to the manifest: one that was computed or, if

@@ -88,22 +88,28 @@ void AddQualityRows(const std::string& run, const QualityRow& row, std::string& 
     AddQualityRow(Cat(run, ", ", bucket.empty() ? "(no bucket)" : bucket), figures, out);
 }
 
+constexpr const char* kColumns =
+    "\n\n- nats: minus the log-probability of the text, per token\n"
+    "- extra nats: how much more that is than the whole model's\n"
+    "- KLD: the KL divergence of the predictions of the next token\n"
+    "- same top-1: how often both find the same next token likeliest\n\n";
+
 // Damage is that of the split or, for a distribution that lacks experts, relative to the reference.
 std::string QualityText(const QualityRecord& record) {
   const std::string not_held_out = NotHeldOutText(record.made_from, record.sessions);
-  std::string out = Cat(
-      "Measured by moepack ", MarkdownText(record.tool_version), " on ",
-      Plural(record.tokens, "token"), " of ", Plural(record.sessions, "session"),
-      not_held_out.empty() ? " of held-out text." : Cat(" of text. ", not_held_out),
-      " A node is compared with ",
-      record.unmasked ? "the whole model in the same types" : "the model that it was made from",
-      ": nats of the text per token, what the node loses of them, KL divergence of what it would "
-      "say next, and how often it thinks the same continuation likeliest.\n\n");
+  std::string out =
+      Cat("Measured by moepack ", MarkdownText(record.tool_version), " on ",
+          Plural(record.tokens, "token"), " of ", Plural(record.sessions, "session"),
+          not_held_out.empty() ? " of held-out text." : Cat(" of text. ", not_held_out),
+          " A node is compared with ",
+          record.unmasked ? "the whole model in the same types" : "the model that it was made from",
+          ".", kColumns);
   out += "| run | tokens | nats | extra nats | KLD | same top-1 |\n";
   out += "| --- | --- | --- | --- | --- | --- |\n";
   size_t rows = 0;
   if (record.unmasked)
-    AddQualityRows(record.unmasked->all.total ? "whole model, beside the reference" : "whole model",
+    AddQualityRows(record.unmasked->all.total ? "whole model, compared with the unquantized model"
+                                              : "whole model",
                    *record.unmasked, out);
   AddQualityRows("each session on its node", record.best, out);
   for (const auto& [group, row] : record.groups) {
@@ -116,7 +122,7 @@ std::string QualityText(const QualityRecord& record) {
   out += "\n";
   if (record.unmasked && record.unmasked->all.total)
     out += Cat("Quantization alone costs a KLD of ", WithError(record.unmasked->all.total->kld),
-               " from the reference.\n\n");
+               " from the unquantized model.\n\n");
   return out + Cat("Tokens measured: SHA-256 `", record.tokens_sha256, "`.\n\n");
 }
 
@@ -141,6 +147,48 @@ std::string SourceTable(const ModelRecord& model) {
   }
   if (model.source.size() > kMaxSourceRows)
     out += Cat("\n", model.source.size() - kMaxSourceRows, " more are in `distribution.json`.\n");
+  const bool whole = std::none_of(model.source.begin(), model.source.end(),
+                                  [](const SourceRecord& source) { return source.sha256.empty(); });
+  if (!whole)
+    out += "\n(header): the digest is that of the bytes before the data of the tensors.\n";
+  return out;
+}
+
+// Options that are recorded without their path: capitals stand for it, as in the help.
+constexpr std::pair<const char*, const char*> kPlaces[] = {
+    {"--plan", "PLAN"}, {"--refit-store", "STORE"}, {"--calibrated-store", "STORE"}};
+
+std::string CommandText(const std::vector<std::string>& command) {
+  std::vector<std::string> words = {"moepack"};
+  for (size_t i = 0; i < command.size(); ++i) {
+    words.push_back(command[i]);
+    const bool has_value = i + 1 < command.size() && !command[i + 1].starts_with("--");
+    for (const auto& [option, place] : kPlaces) {
+      if (command[i] == option && !has_value) words.push_back(place);
+    }
+  }
+  return ShellCommand(words);
+}
+
+// Whether a command splits a model, and names no overlay.
+bool SplitsWithoutOverlay(const std::vector<std::string>& command) {
+  if (command.empty() || (command[0] != "build" && command[0] != "shard-experts")) return false;
+  return std::none_of(command.begin(), command.end(), [](const std::string& word) {
+    return word == "--overlay-file" || word == "--plan";
+  });
+}
+
+// Overlays that the recorded command did not make: it is that of the build before them.
+std::string LaterOverlays(const Manifest& manifest) {
+  std::string out;
+  for (const OverlayPlan& overlay : manifest.plan.overlays) {
+    const std::string name = Cat("- overlay ", MarkdownCode(overlay.version));
+    if (!overlay.parent.empty()) {
+      out += Cat(name, ": made from ", MarkdownCode(overlay.parent), " by `moepack overlay`\n");
+    } else if (SplitsWithoutOverlay(manifest.command)) {
+      out += Cat(name, ": added later, by `moepack overlay`\n");
+    }
+  }
   return out;
 }
 
@@ -171,11 +219,9 @@ std::string ProvenanceText(const Manifest& manifest) {
   if (!model.revision.empty()) out += Cat("- revision: ", MarkdownText(model.revision), "\n");
   if (const std::string url = SourceUrlOf(model); !url.empty())
     out += Cat("- read from: ", MarkdownCode(url), "\n");
-  if (!manifest.command.empty()) {
-    std::vector<std::string> words = {"moepack"};
-    words.insert(words.end(), manifest.command.begin(), manifest.command.end());
-    out += Cat("- command, without paths: ", MarkdownCode(ShellCommand(words)), "\n");
-  }
+  if (!manifest.command.empty())
+    out += Cat("- command, without paths: ", MarkdownCode(CommandText(manifest.command)), "\n");
+  out += LaterOverlays(manifest);
   if (!out.ends_with("\n\n")) out += "\n";
   if (!model.source.empty()) out += SourceTable(model) + "\n";
   // README.md is the one file without a digest, and whoever changed it could name another here.

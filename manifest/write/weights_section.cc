@@ -30,7 +30,8 @@ std::string MethodLine(const RefitRecord& record) {
 std::string TextTable(const std::vector<CalibrationText>& texts) {
   if (texts.empty()) return "";
   std::string out =
-      "\n| calibration text | bucket | tokens | SHA-256 |\n| --- | --- | --- | --- |\n";
+      "\n| calibration text | bucket | tokens | SHA-256 of all its tokens |\n"
+      "| --- | --- | --- | --- |\n";
   for (size_t i = 0; i < texts.size() && i < kMaxTexts; ++i) {
     const CalibrationText& text = texts[i];
     out += Cat("| ", MarkdownText(text.name), " | ", MarkdownText(text.bucket), " | ",
@@ -79,15 +80,29 @@ std::string RefitText(const Manifest& manifest) {
       LayerTable(record));
 }
 
+std::string ByMethod(const std::string& method) {
+  if (method.empty()) return "";
+  return Cat(", by the method ", MarkdownCode(method), " of `moepack build --calibrate`");
+}
+
+// A source has no record of each matrix.
+std::string CalibratedSourceText(const CalibrationKeys& keys) {
+  return Cat(
+      "The source, a GGUF, was quantized with error feedback on calibration text: what rounding a "
+      "column loses, later columns take up. By its keys `moepack.calibration.*` that was on ",
+      Plural(keys.tokens, "token"), ByMethod(keys.method), ".\n");
+}
+
 std::string CalibratedText(const CalibratedRecord& record) {
   const CalibratedFigures sum = record.sum();
   const auto method = record.parameters.find("method");
   return Cat(
-      "The tensors were quantized with error feedback on calibration text, so that files of "
-      "the same types and size are closer to the model: ",
+      "The tensors were quantized with error feedback on calibration text: what rounding a column "
+      "loses, later columns take up, so that files of the same types and size are closer to the "
+      "model. That was done for ",
       FormatCount(sum.accepted), " of ", FormatCount(sum.matrices), " matrices, on ",
       Plural(record.tokens(), "token"),
-      method == record.parameters.end() ? "" : Cat(" (", MarkdownText(method->second), ")"), ".\n",
+      method == record.parameters.end() ? "" : ByMethod(method->second), ".\n",
       TextTable(record.calibration));
 }
 
@@ -97,6 +112,7 @@ std::string WeightsText(const Manifest& manifest) {
   std::vector<std::string> parts;
   if (manifest.refit) parts.push_back(RefitText(manifest));
   if (manifest.calibrated) parts.push_back(CalibratedText(*manifest.calibrated));
+  if (manifest.model.calibrated) parts.push_back(CalibratedSourceText(*manifest.model.calibrated));
   if (parts.empty()) return "";
   return Cat("\n## What was done to the weights\n\n", moepack::Join(parts, "\n"));
 }

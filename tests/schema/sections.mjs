@@ -132,6 +132,13 @@ const DISTRIBUTIONS = {
         '/calibrated/calibration/*/sessions', '/calibrated/calibration/*/taken',
       ],
     },
+    calibratedSource: {
+      file: 'of-calibrated/distribution.json',
+      before: `"$MOEPACK" quantize ${TINY} --recipe Q4_K --calibrated-store ` +
+        'calibrated.calibrated -o calibrated.gguf',
+      made: 'build calibrated.gguf --groups 2 -o of-calibrated',
+      has: ['/model/calibrated'],
+    },
   },
   samples: {
     '/stages': sample('split', [{layers: '0-1'}], {}),

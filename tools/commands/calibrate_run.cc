@@ -310,8 +310,9 @@ Status CheckCanCalibrate(const CalibrateRun& run) {
   return Ok();
 }
 
-Result<CalibratedRecord> RunCalibration(const CalibrateRun& run) {
+Result<double> RunCalibration(const CalibrateRun& run) {
   using namespace calibrate_run;
+  const auto start = std::chrono::steady_clock::now();
   SHARD_CHECK(CheckCanCalibrate(run));
   SHARD_CHECK(CheckTextFiles(run.arguments.texts));
   const runtime::TensorTypes types = TypesOf(run.typed);
@@ -340,7 +341,7 @@ Result<CalibratedRecord> RunCalibration(const CalibrateRun& run) {
   SHARD_CHECK(Encoding(run, types, *calibrator, layers, progress).Run());
   progress.Clear();
   NoteTheRest(types, layers.record());
-  return layers.record();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 Result<CalibrateNeeds> EstimateNeeds(const CalibrateRun& run) {

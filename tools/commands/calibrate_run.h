@@ -57,8 +57,9 @@ Status CheckCanCalibrate(const CalibrateRun& run);
 // Reads the texts, and encodes every layer that the store does not have yet, printing a line for
 // each. Errors are those of ReadSessions, CalibratedStoreWriter::Open and Calibrator. Refuses
 // held-out text that is also calibration text. A task encodes some experts of each layer and waits
-// for the other tasks, which have to run at the same time (calibrate_share.h).
-Result<CalibratedRecord> RunCalibration(const CalibrateRun& run);
+// for the other tasks, which have to run at the same time (calibrate_share.h). Returns how many
+// seconds it took.
+Result<double> RunCalibration(const CalibrateRun& run);
 // What RunCalibration would need; nothing runs but a short trial of this machine's speed.
 Result<CalibrateNeeds> EstimateNeeds(const CalibrateRun& run);
 // The tensors of a store that is finished; its files follow `files_before` others. kMismatch for a

@@ -61,6 +61,7 @@ struct Outcome {
   // Of a calibration: what it would need, with --dry-run, or what it made.
   std::optional<CalibrateNeeds> needs = std::nullopt;
   std::shared_ptr<const CalibratedTensors> calibrated = nullptr;
+  double calibrate_seconds = 0;          // of a run; 0 for a store that was there
   std::vector<SourceFile> sources = {};  // that are read
 };
 
@@ -106,7 +107,8 @@ std::string ReportLine(const Outcome& outcome) {
     text += Cat(" in ", FormatElapsed(outcome.seconds), " (",
                 FormatRate(outcome.pack.read_bytes, outcome.seconds), " read)");
   }
-  if (outcome.calibrated) text += Cat("; ", CalibratedSummary(outcome.calibrated->record()));
+  if (outcome.calibrated)
+    text += Cat("; ", CalibratedSummary(outcome.calibrated->record(), outcome.calibrate_seconds));
   return Cat(text, "; ", FixedPoint(outcome.all.bits()), " bits per weight");
 }
 
@@ -147,7 +149,8 @@ Json ReportJson(const Outcome& outcome) {
   if (outcome.arguments.dry_run) document["fetch"] = FetchJson(outcome.fetch);
   if (outcome.needs) document["calibration"] = CalibrateNeedsJson(*outcome.needs);
   if (outcome.calibrated)
-    document["calibration"] = CalibratedSummaryJson(outcome.calibrated->record());
+    document["calibration"] =
+        CalibratedSummaryJson(outcome.calibrated->record(), outcome.calibrate_seconds);
   if (outcome.arguments.tensors) document["tensors"] = TypesJson(outcome.tensors);
   return document;
 }
@@ -246,7 +249,9 @@ Status Calibrate(const moepack::Source& source, const MoeModel& model,
     SHARD_TRY(outcome.needs, EstimateNeeds(run));
     return Ok();
   }
-  if (calibrate.runs()) SHARD_CHECK(RunCalibration(run));
+  if (calibrate.runs()) {
+    SHARD_TRY(outcome.calibrate_seconds, RunCalibration(run));
+  }
   SHARD_TRY(CalibratedFiles calibrated, WholeCalibrated(run, whole, typed.model));
   outcome.calibrated = std::move(calibrated.tensors);
   outcome.files = std::move(calibrated.files);

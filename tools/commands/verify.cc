@@ -276,15 +276,38 @@ Result<manifest::VerifyReport> VerifyWithProgress(const std::string& directory,
                                               : manifest::VerifyDistribution(directory, options);
 }
 
+namespace {
+
+// What helps depends on whether the files disagree with their own description, or both with what
+// they were compared with.
+std::string HintOfFailure(const std::string& directory, const manifest::VerifyReport& report) {
+  bool files = false, digest = false, model = false;
+  for (const RuleOutcome& outcome : OutcomesByRule(report)) {
+    if (!outcome.failed()) continue;
+    digest = digest || outcome.rule == "manifest-digest";
+    model = model || outcome.rule == "source-model";
+    files = files || (outcome.rule != "manifest-digest" && !outcome.rule.starts_with("source-"));
+  }
+  if (!files && model)
+    return "the files are those that distribution.json describes, but this is not the source that "
+           "they were made from";
+  if (!files && digest)
+    return "the files are those that distribution.json describes, but the digest is that of "
+           "another one";
+  std::error_code error;
+  if (fs::exists(fs::path(directory) / manifest::kPullLockFile, error))
+    return "run the same pull again: it replaces files that are corrupt and adds those that are "
+           "missing";
+  return Cat("copy these files again, or run ",
+             manifest::IsNodeDirectory(directory) ? "assemble" : "build", " again");
+}
+
+}  // namespace
+
 Status CheckPassed(const std::string& directory, const manifest::VerifyReport& report) {
   if (report.passed()) return Ok();
-  std::error_code error;
-  const bool pulled = fs::exists(fs::path(directory) / manifest::kPullLockFile, error);
-  const char* command = manifest::IsNodeDirectory(directory) ? "assemble" : "build";
   return Error{Code::kMismatch, Cat(directory, ": verification ", VerifyTotals(report)),
-               pulled ? std::string("run the same pull again: it replaces files that are corrupt "
-                                    "and adds those that are missing")
-                      : Cat("copy these files again, or run ", command, " again")};
+               HintOfFailure(directory, report)};
 }
 
 constinit const Command kVerify = {

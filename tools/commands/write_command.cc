@@ -75,6 +75,7 @@ void AddRunOptions(CLI::App& app, WriteArguments& arguments) {
 struct Choices {
   std::optional<PlanOptions> planned_from;  // with the partition chosen; no value: the plan is read
   QuantizeArguments quantize;               // with the types that a plan pins
+  const CalibrateArguments& calibrate;
 };
 
 // The command line as distribution.json records it: the options that determine the bytes, without
@@ -94,7 +95,7 @@ std::vector<std::string> RecordCommand(const char* command, const Choices& choic
   // A remainder that --only makes is recorded like that of a whole run.
   if (write.slice.keep_remainder || write.slice.parts.remainder) append({"--keep-remainder"});
   if (write.slice.refit != nullptr) append({"--refit-store"});
-  if (write.slice.calibrated != nullptr) append({"--calibrated-store"});
+  if (write.slice.calibrated != nullptr) append(RecordCalibrateOptions(choices.calibrate));
   if (write.slice.max_part_size > 0)
     append({"--max-part-size", std::to_string(write.slice.max_part_size)});
   if (write.hash_source) append({"--hash-source"});
@@ -221,12 +222,15 @@ Status TakeCalibrated(const MoeModel& model, const WriteArguments& arguments, Wr
     PrintMessage(CalibrateNeedsText(needs));
     return Ok();
   }
-  if (calibrate.runs()) SHARD_CHECK(RunCalibration(run));
+  double seconds = 0;
+  if (calibrate.runs()) {
+    SHARD_TRY(seconds, RunCalibration(run));
+  }
   const size_t refitted = job.refit ? job.refit->files().size() : 0;
   SHARD_TRY(job.calibrated, OpenCalibrated(run, model.checkpoint().files().size() + refitted));
   job.calibrated_store = run.store;
   job.write.slice.calibrated = job.calibrated.get();
-  PrintNotes({CalibratedSummary(job.calibrated->record())});
+  PrintNotes({CalibratedSummary(job.calibrated->record(), seconds)});
   if (refitted > 0)
     PrintNotes(
         {"refitted experts are encoded without feedback; trunk and other experts come from "
@@ -333,7 +337,7 @@ Result<WriteJob> MakeWriteJob(const char* command, const WriteArguments& argumen
                               const OwnSteps& own) {
   SHARD_TRY(WriteJob job, StartJob(arguments, own));
   SHARD_TRY(MoeModel model, OpenSourceOf(arguments, job));
-  Choices choices{{}, arguments.quantize};
+  Choices choices{{}, arguments.quantize, arguments.calibrate};
   SHARD_TRY(job.plan, FindPlan(model, arguments, choices));
   if (own.plan) SHARD_CHECK(own.plan(job.plan));
   SHARD_TRY(job.write.slice.parts, ParseParts(arguments.only, job.plan.groups.size()));

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 
 #include "libshard/base/text/text.h"
 #include "runtime-shim/calibrate/feedback.h"
@@ -149,6 +150,27 @@ Status CheckCalibrate(const CalibrateArguments& arguments) {
   return Error{Code::kInvalidArgument,
                "options of a calibration have no effect without --calibrate",
                "--calibrate names the texts"};
+}
+
+std::vector<std::string> RecordCalibrateOptions(const CalibrateArguments& arguments) {
+  if (!arguments.runs()) return {"--calibrated-store"};
+  const runtime::CalibrateOptions &options = arguments.options, usual;
+  std::vector<std::string> words;
+  const auto add = [&](const char* name, std::string value) {
+    words.insert(words.end(), {name, std::move(value)});
+  };
+  const auto add_changed = [&](const char* name, const auto& value, const auto& usual_value) {
+    if (value != usual_value) add(name, Cat(value));
+  };
+  for (const std::string& file : arguments.texts.texts) add("--calibrate", FileName(file));
+  for (const std::string& ids : arguments.texts.tokens) add("--calibrate-tokens", FileName(ids));
+  add_changed("--calibrate-bucket", arguments.texts.bucket, "");
+  add_changed("--calibrate-most-tokens", options.tokens, usual.tokens);
+  add_changed("--calibrate-context", options.context, usual.context);
+  add_changed("--calibrate-keep-back", options.fold, usual.fold);
+  add_changed("--calibrate-least-tokens", options.least_tokens, usual.least_tokens);
+  add_changed("--calibrate-shrink", options.shrink, usual.shrink);
+  return words;
 }
 
 void RecordParameters(const runtime::CalibrateOptions& options, CalibratedRecord& record) {

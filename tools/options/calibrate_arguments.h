@@ -32,6 +32,9 @@ void AddNamedFiles(const CalibrateArguments& arguments, std::vector<std::string>
 void AddCalibrate(CLI::App& app, const std::string& prefix, CalibrateArguments& arguments);
 // kInvalidArgument for any of these without text.
 Status CheckCalibrate(const CalibrateArguments& arguments);
+// The options of a run of `build` that decide its bytes as distribution.json records them, without
+// directories; a store that is used as it is has no name there.
+std::vector<std::string> RecordCalibrateOptions(const CalibrateArguments& arguments);
 // Sets the parameters of a record, with the method, executor and instructions of this build.
 void RecordParameters(const runtime::CalibrateOptions& options, CalibratedRecord& record);
 // The options of that record. kCorrupt, with `where`, for parameters that are missing or not

@@ -17,21 +17,33 @@ std::string NameOfLayer(const CalibratedRecord& record, const CalibratedOutcome&
   return outcome.layer == record.layer_count ? "output" : Cat("layer ", outcome.layer);
 }
 
-// What is left of the error; no value where there was none.
+// What encoding adds to the error, as a share of what it adds without feedback; no value where that
+// is nothing. Negative where feedback makes up for more of what earlier layers got wrong than
+// rounding costs.
 std::optional<double> ErrorLeft(const CalibratedOutcome& outcome) {
   if (!(outcome.error_plain > 0)) return std::nullopt;
   return outcome.error / outcome.error_plain;
 }
 
-std::string PercentText(double share) { return Fixed(100 * share, 0) + " %"; }
+constexpr const char* kBelowZero = "below 0";
+
+std::string PercentText(double share) {
+  return share < 0 ? kBelowZero : Fixed(100 * share, 0) + " %";
+}
+
+std::string ShareText(double share) { return share < 0 ? kBelowZero : Percent(share); }
+
+std::string ShareTip(double share) {
+  if (share < 0) return "below 0, less than with the weights before quantization";
+  return Cat(Percent(share), " of what encoding without feedback adds");
+}
 
 std::string ErrorsPicture(const CalibratedRecord& record) {
-  PageBars picture{"Error that is left in each layer", "error left", {}, PercentText};
+  PageBars picture{"Error that encoding adds in each layer", "error added", {}, PercentText};
   for (const CalibratedOutcome& outcome : record.layers) {
     const std::optional<double> left = ErrorLeft(outcome);
     if (left)
-      picture.bars.push_back({NameOfLayer(record, outcome), std::max(*left, 0.0), 0, "k2",
-                              Cat(Percent(*left), " of the error without feedback")});
+      picture.bars.push_back({NameOfLayer(record, outcome), *left, 0, "k2", ShareTip(*left)});
   }
   return BarsPicture(picture);
 }
@@ -39,13 +51,13 @@ std::string ErrorsPicture(const CalibratedRecord& record) {
 HtmlTable ErrorsTable(const CalibratedRecord& record, size_t number) {
   HtmlTable table(Cat("table-calibration-", number), "Matrices of each layer",
                   {"layer", ">matrices", ">with feedback", ">too few tokens",
-                   ">no better on held-out text", ">not multiplied", ">error left"});
+                   ">no better on held-out text", ">not multiplied", ">error added"});
   for (const CalibratedOutcome& outcome : record.layers) {
     const std::optional<double> left = ErrorLeft(outcome);
     table.Row({NameOfLayer(record, outcome), FormatCount(outcome.matrices),
                FormatCount(outcome.accepted), FormatCount(outcome.few_tokens),
                FormatCount(outcome.worse), FormatCount(outcome.unseen),
-               left ? Percent(*left) : "-"});
+               left ? ShareText(*left) : "-"});
   }
   return table;
 }
@@ -67,8 +79,10 @@ std::string OfCalibration(const CalibratedRecord& record, size_t number) {
     method += Cat("; ", Escaped(name), " ", Escaped(value));
   return Paragraph(method + ".") +
          Figure(ErrorsPicture(record),
-                "Squared error of the layer's products on text that was held out from the "
-                "calibration, as a share of what encoding without feedback leaves.",
+                "What encoding adds to the squared error of the layer's products, on text that was "
+                "held out from the calibration, as a share of what it adds without feedback. Below "
+                "0 the products are closer to the model's than with the weights before "
+                "quantization: feedback also makes up for what earlier layers got wrong.",
                 ErrorsTable(record, number));
 }
 

@@ -8,8 +8,10 @@
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/text/text.h"
+#include "libshard/calibrate/calibrated_store.h"
 #include "libshard/import/import.h"
 #include "libshard/plan/plan.h"
+#include "libshard/refit/refit_store.h"
 #include "libshard/stats/statistics_file.h"
 #include "manifest/document/manifest_json.h"
 #include "runtime-shim/experiment/document.h"
@@ -22,7 +24,8 @@ constexpr uint64_t kMaxDocumentBytes = 512u << 20;
 constexpr const char* kUnderstood =
     "report reads distributions (directories, or their distribution.json), plan.json, statistics "
     "of profile and other formats that `moepack statistics` reads, what eval --json prints, "
-    "results of experiment, refit.json and calibration.json";
+    "results of experiment, and the stores of refits and calibrations (directories, or their "
+    "refit.json and calibration.json); of a calibrated GGUF, name the store: FILE.gguf.calibrated";
 
 struct Document {
   std::string path, text;
@@ -139,12 +142,26 @@ Status ReadScores(const std::string& path, const std::string& text, const std::s
   return Ok();
 }
 
+// The document of a directory: that of a distribution, or of a store.
+Result<std::string> DocumentIn(const std::string& directory) {
+  for (const char* name : {manifest::kManifestFile, kCalibratedFile, kRefitFile}) {
+    SHARD_TRY(const bool there, IsThere(fs::path(directory) / name));
+    if (there) return Cat(directory, "/", name);
+  }
+  return Error{Code::kNotFound,
+               Cat(directory, ": expected ", manifest::kManifestFile, ", ", kCalibratedFile, " or ",
+                   kRefitFile, ", found none of them"),
+               kUnderstood};
+}
+
 Status ReadOne(const std::string& path, PageInputs& inputs) {
   std::error_code error;
   Document document{path, "", Json()};
   const fs::file_type type = fs::status(path, error).type();
   if (type == fs::file_type::none) return IoError(path, "look it up", error.value());
-  if (type == fs::file_type::directory) document.path = path + "/" + manifest::kManifestFile;
+  if (type == fs::file_type::directory) {
+    SHARD_TRY(document.path, DocumentIn(path));
+  }
   SHARD_TRY(document.text, ReadTextFile(document.path, kMaxDocumentBytes));
   std::optional<Json> json;
   if (MayBeObject(document.text)) {
@@ -185,7 +202,12 @@ Status ReadAllScores(PageInputs& inputs) {
     options.basis.reset();  // a format without gates
     scores = ReadExpertScores(inputs.score_paths, options);
   }
-  if (!scores) return std::move(scores).error();
+  if (!scores) {
+    Error error = std::move(scores).error();
+    // A GGUF is taken for an importance matrix, and may be a model.
+    if (error.code == Code::kUnsupported && error.hint.empty()) error.hint = kUnderstood;
+    return error;
+  }
   inputs.scores = *std::move(scores);
   for (const std::string& warning : inputs.scores->warnings) inputs.warnings.push_back(warning);
   return Ok();

@@ -50,11 +50,11 @@ struct PageInputs {
   std::vector<std::string> warnings;
 };
 
-// Reads directories of distributions, their distribution.json, plans, statistics and scores,
-// evaluations, experiments and records of refits and calibrations, all of them hostile. Anything
-// else is kUnsupported, with its name and the list of what is supported. kInvalidArgument for two
-// distributions or two plans, and for a plan alone, which does not say how many experts the model
-// has; kMismatch for documents of another model.
+// Reads directories of distributions and of stores, the documents in these, plans, statistics and
+// scores, evaluations, experiments and records of refits and calibrations, all of them hostile.
+// Anything else is kUnsupported, with its name and the list of what is supported. kInvalidArgument
+// for two distributions or two plans, and for a plan alone, which does not say how many experts the
+// model has; kMismatch for documents of another model.
 Result<PageInputs> ReadPageInputs(const std::vector<std::string>& paths);
 
 }  // namespace moepack::cli

@@ -64,6 +64,11 @@ bool HoldsWholeModel(const PageInputs& inputs) {
   return manifest::HoldsWholeModel(*inputs.distribution);
 }
 
+bool IsCalibrated(const PageInputs& inputs) {
+  return inputs.distribution &&
+         (inputs.distribution->calibrated || inputs.distribution->model.calibrated);
+}
+
 Step Evaluation(const PageInputs& inputs, const std::string& why,
                 std::pair<std::string, std::string> option) {
   Step step{why, "eval", inputs.distribution_path, {}};
@@ -86,10 +91,12 @@ void AddMeasuring(const PageInputs& inputs, std::vector<Step>& steps) {
                      "profile",
                      HoldsWholeModel(inputs) ? inputs.distribution_path : kSource,
                      {{"--text", kCalibration}, {"-o", "statistics.json"}}});
-  if (inputs.evaluations.empty())
-    steps.push_back(Evaluation(
-        inputs,
-        "Measure what the split costs, on texts that the plan was not made from:", {"--json", ""}));
+  if (inputs.evaluations.empty() && !inputs.distribution->quality)
+    steps.push_back(Evaluation(inputs,
+                               Cat("Measure what the split costs, on texts that the plan was not "
+                                   "made from",
+                                   IsCalibrated(inputs) ? ", nor the weights calibrated on:" : ":"),
+                               {"--json", ""}));
   if (!inputs.distribution->quality)
     steps.push_back(Evaluation(
         inputs, "Write the figures into the distribution and its README:", {"--record", ""}));
@@ -98,9 +105,9 @@ void AddMeasuring(const PageInputs& inputs, std::vector<Step>& steps) {
 void AddMending(const PageInputs& inputs, std::vector<Step>& steps) {
   const std::optional<double> kld = LastKld(inputs);
   if (!kld || *kld <= kGoodKld) return;
-  const std::string much = Cat("A divergence of ", Fixed(*kld, 3), " is much. ");
+  const std::string high = Cat("A divergence of ", Fixed(*kld, 3), " is high. ");
   if (!inputs.plan->expectation) {
-    Step step{much + "A plan made from statistics of your texts puts together what they use:",
+    Step step{high + "A plan made from statistics of your texts puts together what they use:",
               "plan",
               kSource,
               {{"--groups", Cat(inputs.plan->groups.size())}}};
@@ -109,7 +116,7 @@ void AddMending(const PageInputs& inputs, std::vector<Step>& steps) {
     steps.push_back(std::move(step));
   }
   if (!inputs.refits.empty()) return;
-  Step step{much +
+  Step step{high +
                 "Refit changes the experts of each node on calibration text, so that it answers "
                 "more like the whole model at the same size:",
             "refit",
@@ -157,11 +164,13 @@ std::vector<Step> StepsOf(const PageInputs& inputs) {
 }
 
 // Explains the placeholders of these commands; "" if there are none.
-std::string PlaceholderText(const std::string& lines) {
+std::string PlaceholderText(const std::string& lines, bool calibrated) {
   std::vector<std::string> used;
   for (const Placeholder& placeholder : kPlaceholders) {
-    if (lines.find(Cat(" ", placeholder.word)) != lines.npos)
-      used.push_back(Cat("<code>", placeholder.word, "</code> ", placeholder.meaning));
+    if (lines.find(Cat(" ", placeholder.word)) == lines.npos) continue;
+    const bool other = calibrated && std::string_view(placeholder.word) == kHeldOut;
+    used.push_back(Cat("<code>", placeholder.word, "</code> ", placeholder.meaning,
+                       other ? ", and not those that the weights were calibrated on" : ""));
   }
   if (used.empty()) return "";
   return Paragraph(
@@ -179,7 +188,7 @@ std::optional<PageSection> NextSection(const PageInputs& inputs) {
     lines += line + "\n";
   }
   if (section.body.empty()) return std::nullopt;
-  section.body = PlaceholderText(lines) + section.body;
+  section.body = PlaceholderText(lines, IsCalibrated(inputs)) + section.body;
   return section;
 }
 

@@ -68,7 +68,7 @@ TEST(DiffTest, NamesAChangedOverlayAndTheFilesThatStay) {
   const sample::Distribution b = sample::Make(plan);
   const DiffReport report = DiffManifests(a.manifest, b.manifest);
   EXPECT_TRUE(Has(report, "overlay: version: generalists-1 -> generalists-2")) << Lines(report);
-  EXPECT_TRUE(Has(report, "overlay: layer 2, experts +4-5 -0: 0 -> 4-5")) << Lines(report);
+  EXPECT_TRUE(Has(report, "overlay: layer 2, experts +(4-5) -0: 0 -> 4-5")) << Lines(report);
   const uint64_t overlay = b.manifest.BytesOf(Role::kOverlay);
   EXPECT_EQ(report.changed_bytes, overlay);
   EXPECT_EQ(report.same_bytes, b.manifest.BytesOf(Role::kTrunk) + b.manifest.BytesOf(Role::kGroup));
@@ -109,6 +109,40 @@ TEST(DiffTest, MatchesTensorsByDigestAndNotByOffset) {
             (std::vector<std::string>{file + ": model.layers.1.mlp.experts.3.up_proj.weight",
                                       file + ": model.layers.1.mlp.experts.3.other",
                                       file + ": model.layers.1.mlp.experts.3.down_proj.weight"}))
+      << Lines(report);
+}
+
+TEST(DiffTest, NamesWhatACalibrationChangedFieldByField) {
+  const Manifest a = sample::Make().manifest;
+  CalibratedRecord record;
+  record.parameters = {{"context", "128"}, {"method", "feedback-2"}};
+  record.calibration = {{"a.jsonl", "code", std::string(64, 'e'), 5000, {}, TakenText{4000, 2, 3}}};
+  record.layers.emplace_back();
+  record.layers[0].matrices = 157;
+  record.layers[0].accepted = 144;
+  Manifest b = a;
+  b.calibrated = std::make_shared<const CalibratedRecord>(record);
+  const DiffReport report = DiffManifests(a, b);
+  EXPECT_TRUE(Has(report, "calibrated: matrices:  -> 144 of 157 with feedback")) << Lines(report);
+  EXPECT_TRUE(Has(report, "calibrated: tokens:  -> 4,000")) << Lines(report);
+  EXPECT_TRUE(Has(report, "calibrated: texts:  -> a.jsonl (code), sha256 eeeeeeeeeeeeeeee"));
+  EXPECT_TRUE(Has(report, "calibrated: method:  -> feedback-2")) << Lines(report);
+  record.parameters["context"] = "512";
+  Manifest c = a;
+  c.calibrated = std::make_shared<const CalibratedRecord>(record);
+  const DiffReport longer = DiffManifests(b, c);
+  ASSERT_EQ(longer.changes.size(), 1u) << Lines(longer);
+  EXPECT_TRUE(Has(longer, "calibrated: context: 128 -> 512")) << Lines(longer);
+}
+
+TEST(DiffTest, NamesTheCalibrationOfASource) {
+  const Manifest a = sample::Make().manifest;
+  Manifest b = a;
+  b.model.calibrated = CalibrationKeys{"0123456789abcdef", "feedback-2", "", 4000};
+  const DiffReport report = DiffManifests(a, b);
+  ASSERT_EQ(report.changes.size(), 1u) << Lines(report);
+  EXPECT_TRUE(
+      Has(report, "model: calibrated:  -> on 4,000 tokens, feedback-2, version 0123456789abcdef"))
       << Lines(report);
 }
 

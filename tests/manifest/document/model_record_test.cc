@@ -7,6 +7,7 @@
 #include <string>
 
 #include "manifest/document/manifest_json.h"
+#include "tests/manifest/document/sample.h"
 
 namespace moepack::manifest {
 namespace {
@@ -51,6 +52,20 @@ TEST(ModelRecordTest, TheSchemaHasTheFieldsOfTheTool) {
   rows.all.insert({"name", "parents"});  // written and read apart
   EXPECT_EQ(rows.all, expected.all);
   EXPECT_EQ(rows.required, expected.required);
+}
+
+TEST(ModelRecordTest, ReadsWhatACalibratedSourceSaysOfItself) {
+  ModelRecord model = sample::Make().manifest.model;
+  EXPECT_FALSE(ModelToJson(model).contains("calibrated"));
+  model.calibrated = CalibrationKeys{"0123456789abcdef", "feedback-2", std::string(64, 'a'), 4000};
+  Json document = ModelToJson(model);
+  const auto read = ModelFromJson("m", document);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->calibrated, model.calibrated);
+  document["calibrated"].erase("tokens");
+  const auto wrong = ModelFromJson("m", document);
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().code, Code::kCorrupt);
 }
 
 TEST(ModelRecordTest, WritesAnOptionalFieldOnlyIfItIsSet) {

@@ -206,6 +206,11 @@ TEST(VerifySourceTest, FindsEachBrokenRuleAndNothingElse) {
        },
        "model version: expected"},
       {"source-model", [](D& d) { d.manifest.model.family = "mixtral"; }, "family: expected"},
+      {"source-model",
+       [](D& d) {
+         d.manifest.model.calibrated = CalibrationKeys{"0123456789abcdef", "feedback-2", "", 4000};
+       },
+       "model.calibrated: expected none (the source), found version \"0123456789abcdef\""},
       {"source-model", [](D& d) { d.manifest.model.source[0].size += 1; }, "source file"},
       {"source-model", [](D& d) { d.manifest.model.source[0].size = 1; },
        "expected 1 byte with header"},

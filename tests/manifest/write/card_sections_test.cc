@@ -82,6 +82,56 @@ TEST(CardSections, NameTheSourceWithItsFilesAndDigests) {
                                   std::string(64, 'c'), "` |\n")));
 }
 
+TEST(CardSections, SayWhichDigestsAreThoseOfHeaders) {
+  constexpr const char* kHeader = "\n(header): the digest is that of the bytes before the data";
+  Manifest manifest = sample::Make().manifest;
+  EXPECT_THAT(ProvenanceText(manifest), HasSubstr(kHeader));
+  for (SourceRecord& source : manifest.model.source) source.sha256 = std::string(64, 'b');
+  EXPECT_THAT(ProvenanceText(manifest), Not(HasSubstr("header")));
+}
+
+TEST(CardSections, PutCapitalsInThePlaceOfPathsThatAreNotRecorded) {
+  Manifest manifest = sample::Make().manifest;
+  manifest.command = {"build", "--plan", "--refit-store", "--calibrated-store"};
+  EXPECT_THAT(
+      ProvenanceText(manifest),
+      HasSubstr("`moepack build --plan PLAN --refit-store STORE --calibrated-store STORE`"));
+  // As another version may write it.
+  manifest.command = {"build", "--plan", "plan.json", "--chunk-map"};
+  EXPECT_THAT(ProvenanceText(manifest), HasSubstr("`moepack build --plan plan.json --chunk-map`"));
+}
+
+TEST(CardSections, NameTheOverlaysThatTheCommandDidNotMake) {
+  Manifest manifest = sample::Make().manifest;
+  manifest.plan.overlays.push_back(manifest.plan.overlays[0]);
+  manifest.plan.overlays[1].version = "generalists-2";
+  manifest.plan.overlays[1].parent = "generalists-1";
+  manifest.command = {"build", "--groups", "3", "--overlay-file", "overlay.json"};
+  const std::string made = ProvenanceText(manifest);
+  EXPECT_THAT(made, HasSubstr("\n- overlay `generalists-2`: made from `generalists-1` by "
+                              "`moepack overlay`\n"));
+  EXPECT_THAT(made, Not(HasSubstr("- overlay `generalists-1`")));
+  manifest.command = {"build", "--groups", "3"};
+  EXPECT_THAT(ProvenanceText(manifest),
+              HasSubstr("\n- overlay `generalists-1`: added later, by `moepack overlay`\n"));
+  manifest.command = {"quantize", "--recipe", "Q4_K_M"};
+  EXPECT_THAT(ProvenanceText(manifest), Not(HasSubstr("added later")));
+}
+
+TEST(CardSections, ExplainEveryColumnOfWhatWasMeasured) {
+  Manifest manifest = sample::Make().manifest;
+  QualityRecord quality;
+  quality.unmasked = QualityRow{};
+  quality.unmasked->all.total = DamageFigures();
+  manifest.quality = quality;
+  const std::string text = MeasuredText(manifest);
+  EXPECT_THAT(text, HasSubstr(" A node is compared with the whole model in the same types.\n\n"));
+  for (const char* column : {"- nats: ", "- extra nats: ", "- KLD: ", "- same top-1: "})
+    EXPECT_THAT(text, HasSubstr(Cat("\n", column)));
+  EXPECT_THAT(text, HasSubstr("\n| whole model, compared with the unquantized model | "));
+  EXPECT_THAT(text, HasSubstr(" from the unquantized model.\n"));
+}
+
 TEST(CardSections, ShortenTheTableOfVeryManySourceFiles) {
   Manifest manifest = sample::Make().manifest;
   manifest.model.source.assign(300, manifest.model.source[0]);

@@ -65,7 +65,7 @@ TEST_F(Calibrated, HasTheSizeOfThePlainFileAndOtherBytes) {
   EXPECT_THAT(run.err, HasSubstr("layer 0: "));
   EXPECT_THAT(run.err, HasSubstr("; done before"));
   EXPECT_THAT(run.err, HasSubstr(" of 1 matrix with feedback"));
-  EXPECT_THAT(run.out, HasSubstr("calibrated on "));
+  EXPECT_THAT(run.out, testing::ContainsRegex("calibrated on [0-9,]+ tokens in [0-9.]+ s: "));
   EXPECT_THAT(run.out, HasSubstr(" encoded with feedback"));
   EXPECT_NE(Read("plain.gguf"), Read("out.gguf"));
   const ToolRun bits = workspace_.Moepack("run out.gguf --tokens 5,6,7 -n 2");
@@ -77,6 +77,10 @@ TEST_F(Calibrated, SaysSoInItsKeys) {
   for (const char* key : {"moepack.calibration.method", "moepack.calibration.texts",
                           "moepack.calibration.tokens", "moepack.calibration.version"})
     EXPECT_THAT(file, HasSubstr(key));
+  const ToolRun summary = workspace_.Moepack("list-tensors out.gguf --summary");
+  EXPECT_THAT(summary.out, testing::ContainsRegex("calibrated +on [0-9,]+ tokens, feedback-2"));
+  const nlohmann::json document = workspace_.Json("list-tensors out.gguf --summary --json");
+  EXPECT_EQ(document["calibrated"]["method"], "feedback-2");
   // Other types are not calibrated.
   const ToolRun run =
       workspace_.Moepack("quantize out.gguf --recipe Q4_0 --allow-requantize -o other.gguf");
@@ -198,14 +202,35 @@ TEST_F(Calibrated, IsSlicedIntoTheBytesOfTheWholeFile) {
   EXPECT_THAT(manifest, HasSubstr("\"calibrated\": {"));
   EXPECT_THAT(Read("out/head/head.gguf"), HasSubstr("moepack.calibration.version"));
   EXPECT_THAT(Read("out/README.md"), HasSubstr("quantized with error feedback on calibration"));
+  EXPECT_THAT(Read("out/README.md"), HasSubstr("--calibrated-store STORE`"));
   EXPECT_THAT(Read("out/trunk/trunk.gguf").substr(0, 4096), Not(HasSubstr("moepack.calibration")));
   ExpectSlicesOf("out.gguf", nlohmann::json::parse(manifest));
   const ToolRun verify = workspace_.Moepack("verify out --against fixtures/tiny-moe");
   EXPECT_EQ(verify.status, 0) << verify.err << verify.out;
   EXPECT_THAT(verify.out, HasSubstr("were encoded on texts (calibrated): the source cannot prove"));
+  EXPECT_THAT(verify.out, HasSubstr("--calibrated-store compares them"));
+  ASSERT_EQ(workspace_.Moepack(build + "--no-verify -o plain").status, 0);
+  const ToolRun diff = workspace_.Moepack("diff plain out");
+  EXPECT_THAT(diff.out, testing::ContainsRegex("calibrated +matrices +- +[0-9]+ of 157 with"));
   const ToolRun again = workspace_.Moepack("quantize out --recipe Q4_0 -o other");
   EXPECT_EQ(again.status, 4);
   EXPECT_THAT(again.err, HasSubstr("found a calibrated one"));
+}
+
+TEST_F(Calibrated, ADistributionOfItSaysSo) {
+  const ToolRun run = workspace_.Moepack("build out.gguf --groups 2 --prove -o out");
+  ASSERT_EQ(run.status, 0) << run.err << run.out;
+  EXPECT_THAT(Read("out/README.md"), HasSubstr("The source, a GGUF, was quantized with error"));
+  EXPECT_THAT(Read("out/README.md"), HasSubstr("by the method `feedback-2`"));
+  const nlohmann::json manifest = nlohmann::json::parse(Read("out/distribution.json"));
+  EXPECT_EQ(manifest["format_version"], "1.0");
+  EXPECT_EQ(manifest["model"]["calibrated"]["method"], "feedback-2");
+  // Earlier versions did not record it.
+  nlohmann::ordered_json document = nlohmann::ordered_json::parse(Read("out/distribution.json"));
+  document["model"].erase("calibrated");
+  WriteAll(workspace_ / "out/distribution.json", document.dump());
+  const ToolRun older = workspace_.Moepack("verify out --against out.gguf");
+  EXPECT_EQ(older.status, 0) << older.err << older.out;
 }
 
 TEST_F(Calibrated, IsEncodedAgainByAVerifier) {
@@ -250,6 +275,9 @@ TEST(Calibrate, TakesThePlaceOfAnImportanceMatrix) {
   const ToolRun run = workspace.Moepack(build + kTextOfBuild);
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("matrices encoded with feedback"));
+  EXPECT_THAT(ReadFile(workspace / "out/README.md"),
+              HasSubstr("--quantize IQ2_XXS --calibrate manual.md --calibrate-most-tokens 400 "
+                        "--calibrate-context 64 --calibrate-least-tokens 8`"));
   const ToolRun again = workspace.Moepack(build + " --force --calibrated-store out.calibrated");
   EXPECT_EQ(again.status, 0) << again.err;
   const ToolRun verify = workspace.Moepack("verify out --against fixtures/tiny-moe");

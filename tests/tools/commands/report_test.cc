@@ -52,5 +52,15 @@ TEST_F(ReportCommand, NamesAForeignInput) {
   EXPECT_THAT(run.err, HasSubstr("hint: report reads distributions"));
 }
 
+// A GGUF may be an importance matrix.
+TEST_F(ReportCommand, SaysWhatItReadsInsteadOfAModel) {
+  ASSERT_EQ(workspace_.Moepack("quantize fixtures/tiny-moe --recipe Q4_K_M -o model.gguf").status,
+            0);
+  const ToolRun run = workspace_.Moepack("report model.gguf");
+  EXPECT_EQ(run.status, 4);
+  EXPECT_THAT(run.err, HasSubstr("general.type: expected \"imatrix\", found \"model\""));
+  EXPECT_THAT(run.err, HasSubstr("of a calibrated GGUF, name the store: FILE.gguf.calibrated"));
+}
+
 }  // namespace
 }  // namespace moepack::cli

@@ -101,12 +101,25 @@ TEST_F(Verify, EveryFormatHasTheSameExitStatus) {
   EXPECT_EQ(nlohmann::json::parse(json.out)["passed"], false);
 }
 
+TEST_F(Verify, ADigestOfAnotherDistributionIsNoReasonToCopyFilesAgain) {
+  const std::string digest = "verify out --digest sha256:" + std::string(64, '0');
+  const ToolRun other = workspace_.Moepack(digest);
+  EXPECT_EQ(other.status, 6);
+  EXPECT_THAT(other.err, HasSubstr("but the digest is that of another one"));
+  Tamper("out/groups/001/experts.safetensors");
+  EXPECT_THAT(workspace_.Moepack(digest).err, HasSubstr("hint: copy these files again, or run "));
+}
+
 TEST_F(Verify, ADifferentSourceHasStatus6) {
   Tamper("fixtures/tiny-moe/model-00003-of-00003.safetensors");
   EXPECT_EQ(workspace_.Moepack("verify out").status, 0);
   const ToolRun run = workspace_.Moepack("verify out --against fixtures/tiny-moe");
   EXPECT_EQ(run.status, 6) << run.out;
   EXPECT_THAT(run.out, HasSubstr("FAIL  source-bytes"));
+  const ToolRun other =
+      workspace_.Moepack("verify out --against '" MOEPACK_SOURCE_DIR "/fixtures/tiny-sigmoid'");
+  EXPECT_EQ(other.status, 6) << other.out;
+  EXPECT_THAT(other.err, HasSubstr("but this is not the source that they were made from"));
 }
 
 }  // namespace

@@ -19,16 +19,30 @@ PageInputs WithEvaluations() {
 TEST(CalibrationSectionTest, TheTableHasEveryLayer) {
   const auto section = CalibrationSection(FullInputs());
   ASSERT_TRUE(section);
-  EXPECT_THAT(TableOf(section->body, "table-calibration-1"),
-              ElementsAre(ElementsAre("layer", "matrices", "with feedback", "too few tokens",
-                                      "no better on held-out text", "not multiplied", "error left"),
-                          ElementsAre("layer 0", "20", "15", "3", "2", "0", "62.5 %"),
-                          ElementsAre("layer 1", "20", "15", "3", "2", "0", "50.0 %"),
-                          ElementsAre("output", "1", "1", "0", "0", "0", "37.5 %")));
+  EXPECT_THAT(
+      TableOf(section->body, "table-calibration-1"),
+      ElementsAre(ElementsAre("layer", "matrices", "with feedback", "too few tokens",
+                              "no better on held-out text", "not multiplied", "error added"),
+                  ElementsAre("layer 0", "20", "15", "3", "2", "0", "62.5 %"),
+                  ElementsAre("layer 1", "20", "15", "3", "2", "0", "50.0 %"),
+                  ElementsAre("output", "1", "1", "0", "0", "0", "37.5 %")));
   EXPECT_THAT(section->body, HasSubstr("Texts: <code>a.txt</code> (code) 4,000 tokens; "
                                        "method feedback-1; shrink 1."));
   EXPECT_THAT(section->findings.front(),
               HasSubstr("on <b>4,000 tokens</b>: 31 of 41 matrices are encoded with feedback"));
+}
+
+// Feedback may make up for more of what earlier layers got wrong than rounding costs.
+TEST(CalibrationSectionTest, AnErrorBelowThatOfTheSourceIsNoShare) {
+  PageInputs inputs;
+  inputs.calibrations = {SomeCalibration()};
+  inputs.calibrations[0].layers[0].error = -0.7;
+  const auto section = CalibrationSection(inputs);
+  ASSERT_TRUE(section);
+  EXPECT_EQ(TableOf(section->body, "table-calibration-1")[1].back(), "below 0");
+  EXPECT_THAT(section->body, HasSubstr("layer 0: below 0, less than with the weights before"));
+  EXPECT_THAT(section->body, Not(HasSubstr("-8.8 %")));
+  EXPECT_THAT(section->body, Not(HasSubstr("-9 %")));
 }
 
 TEST(CalibrationSectionTest, ShowsTheDivergenceBesideThePlainForm) {

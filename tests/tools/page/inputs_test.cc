@@ -137,6 +137,21 @@ TEST_F(PageInputFiles, TheRecordOfARefitBesideItsDistributionIsShownOnce) {
   EXPECT_EQ(read->files.size(), 2u);
 }
 
+TEST_F(PageInputFiles, AStoreIsReadFromItsDirectory) {
+  CalibratedRecord record = SomeCalibration();
+  record.model = std::string(16, '0');
+  record.types = std::string(64, '0');
+  std::filesystem::create_directories(dir_.path() / "out.calibrated");
+  WriteDocument("out.calibrated/calibration.json", CalibratedToJson(record));
+  const auto read = ReadPageInputs({Path("out.calibrated")});
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->calibrations.size(), 1u);
+  std::filesystem::create_directories(dir_.path() / "empty");
+  const Error error = ErrorOf({Path("empty")});
+  EXPECT_EQ(error.code, Code::kNotFound);
+  EXPECT_THAT(error.message, HasSubstr("empty: expected distribution.json, calibration.json or "));
+}
+
 TEST_F(PageInputFiles, AnEvaluationThatIsNamedTwiceIsShownOnce) {
   const std::string name = WriteDocument("a", EvalJson(SomeEvaluation()));
   const auto read = ReadPageInputs({Path("out"), name, name});

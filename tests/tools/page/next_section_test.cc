@@ -41,6 +41,11 @@ TEST(NextSectionTest, ADistributionWithoutTheWholeModelIsMeasuredAgainstIt) {
 TEST(NextSectionTest, AsksForNothingThatExists) {
   PageInputs inputs = FullInputs();
   inputs.distribution->quality = SomeQuality();
+  // What is recorded need not be measured again.
+  inputs.evaluations.clear();
+  EXPECT_THAT(NextSection(inputs)->body, Not(HasSubstr("HELD_OUT --json")));
+  inputs = FullInputs();
+  inputs.distribution->quality = SomeQuality();
   const std::string body = NextSection(inputs)->body;
   EXPECT_THAT(body, Not(HasSubstr("moepack profile")));
   EXPECT_THAT(body, Not(HasSubstr("--record")));
@@ -49,15 +54,25 @@ TEST(NextSectionTest, AsksForNothingThatExists) {
   EXPECT_THAT(body, HasSubstr("moepack assemble out --group 0 -o node-0"));
 }
 
+TEST(NextSectionTest, CalibratedWeightsAreMeasuredOnOtherText) {
+  PageInputs inputs = FullInputs();
+  inputs.evaluations.clear();
+  EXPECT_THAT(NextSection(inputs)->body, Not(HasSubstr("calibrated on")));
+  inputs.distribution->calibrated = std::make_shared<const CalibratedRecord>(SomeCalibration());
+  const std::string body = NextSection(inputs)->body;
+  EXPECT_THAT(body, HasSubstr("that the plan was not made from, nor the weights calibrated on:"));
+  EXPECT_THAT(body, HasSubstr("same kinds, and not those that the weights were calibrated on"));
+}
+
 TEST(NextSectionTest, SuggestsHowToImproveBadFigures) {
   PageInputs inputs = FullInputs();
   inputs.refits.clear();
   const std::string body = NextSection(inputs)->body;
-  EXPECT_THAT(body, HasSubstr("A divergence of 0.250 is much."));
+  EXPECT_THAT(body, HasSubstr("A divergence of 0.250 is high."));
   EXPECT_THAT(body, HasSubstr("moepack plan SRC --groups 3 --statistics statistics.json"));
   EXPECT_THAT(body, HasSubstr("moepack refit out --against SRC --text CALIBRATION -o refitted"));
   inputs.evaluations[0].report.quality->best.all.split->kld.mean = 0.01;
-  EXPECT_THAT(NextSection(inputs)->body, Not(HasSubstr("is much")));
+  EXPECT_THAT(NextSection(inputs)->body, Not(HasSubstr("is high")));
 }
 
 // A name without its directory would look like a path and lead nowhere.

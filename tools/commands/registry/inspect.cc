@@ -1,6 +1,7 @@
 #include "manifest/registry/inspect.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -75,12 +76,19 @@ std::string SignatureText(const Inspection& found) {
   return Cat(found.signature_count, " (not verified), ", found.signatures->blob.digest);
 }
 
+char ToUpper(char letter) {
+  return letter >= 'a' && letter <= 'z' ? static_cast<char>(letter - 'a' + 'A') : letter;
+}
+
 Facts FactsOf(const Inspection& found, const Json& config) {
   Facts facts = {{"manifest", found.manifest.blob.digest},
                  {"what", KindName(found.kind)},
                  {"type", found.manifest.blob.media_type},
                  {"artifact", found.artifact_type}};
   AddModelFacts(found, config, facts);
+  // ModelPack writes "30b", and cards "30B".
+  for (auto& [what, value] : facts)
+    if (what == "parameters") std::transform(value.begin(), value.end(), value.begin(), ToUpper);
   facts.emplace_back("tags", moepack::Join(found.tags, ", "));
   facts.emplace_back("signatures", SignatureText(found));
   std::erase_if(facts, [](const auto& fact) { return fact.second.empty(); });

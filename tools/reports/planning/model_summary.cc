@@ -9,6 +9,7 @@
 
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
+#include "libshard/calibrate/calibrated_record.h"
 #include "libshard/model/gguf_architectures.h"
 #include "libshard/model/model.h"
 #include "tools/base/output.h"
@@ -179,6 +180,19 @@ std::string FilesText(const Summary& summary) {
              promised->stored, plain);
 }
 
+std::string CalibratedText(const CalibrationKeys& keys) {
+  return Cat("on ", Plural(keys.tokens, "token"), keys.method.empty() ? "" : ", ",
+             Shown(keys.method), ", says the file");
+}
+
+Json CalibratedJson(const std::optional<CalibrationKeys>& keys) {
+  if (!keys) return nullptr;
+  return {{"version", keys->version},
+          {"method", keys->method},
+          {"texts", keys->texts},
+          {"tokens", keys->tokens}};
+}
+
 Json PromisedJson(const PromisedModel* promised) {
   if (promised == nullptr) return nullptr;
   return {{"stored", promised->stored},
@@ -235,6 +249,8 @@ std::string SummaryText(const Summary& summary) {
   facts.Row({"experts", ExpertsText(model)});
   facts.Row({"parameters", SpellingOf(summary, parameters)});
   facts.Row({"files", FilesText(summary)});
+  if (const auto keys = FindCalibrationKeys(model.checkpoint().metadata()))
+    facts.Row({"calibrated", CalibratedText(*keys)});
   if (summary.promised != nullptr && !summary.promised->missing.empty()) {
     facts.Row({"not counted", Cat(moepack::Join(summary.promised->missing, ", "),
                                   ": moepack does not work out their sizes from config.json")});
@@ -287,7 +303,8 @@ Json SummaryJson(const Summary& summary) {
           {"parts", std::move(parts)},
           {"node_sizes", NodesJson(summary.nodes)},
           {"node_size_notes", summary.nodes.notes},
-          {"promised", PromisedJson(summary.promised)}};
+          {"promised", PromisedJson(summary.promised)},
+          {"calibrated", CalibratedJson(FindCalibrationKeys(model.checkpoint().metadata()))}};
 }
 
 }  // namespace moepack::cli

@@ -77,20 +77,23 @@ Json CalibrateNeedsJson(const CalibrateNeeds& needs) {
           {"seconds", estimate.seconds}};
 }
 
-std::string CalibratedSummary(const CalibratedRecord& record) {
+std::string CalibratedSummary(const CalibratedRecord& record, double seconds) {
   using namespace calibrate_report;
   const CalibratedFigures sum = record.sum();
   const std::string reasons = Reasons(sum);
-  return Cat("calibrated on ", Plural(record.tokens(), "token"), ": ", FormatCount(sum.accepted),
-             " of ", Matrices(sum.matrices), " encoded with feedback",
+  return Cat("calibrated on ", Plural(record.tokens(), "token"),
+             seconds > 0 ? Cat(" in ", FormatElapsed(seconds)) : "", ": ",
+             FormatCount(sum.accepted), " of ", Matrices(sum.matrices), " encoded with feedback",
              reasons.empty() ? "" : Cat("; without it: ", reasons));
 }
 
-Json CalibratedSummaryJson(const CalibratedRecord& record) {
+Json CalibratedSummaryJson(const CalibratedRecord& record, double seconds) {
   using namespace calibrate_report;
   const CalibratedFigures sum = record.sum();
-  return {{"tokens", record.tokens()},    {"matrices", sum.matrices}, {"accepted", sum.accepted},
-          {"few_tokens", sum.few_tokens}, {"worse", sum.worse},       {"unseen", sum.unseen}};
+  return {{"tokens", record.tokens()}, {"matrices", sum.matrices},
+          {"accepted", sum.accepted},  {"few_tokens", sum.few_tokens},
+          {"worse", sum.worse},        {"unseen", sum.unseen},
+          {"seconds", seconds}};
 }
 
 }  // namespace moepack::cli

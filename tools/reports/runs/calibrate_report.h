@@ -25,8 +25,9 @@ struct CalibrateNeeds {
 std::string CalibrateNeedsText(const CalibrateNeeds& needs);
 Json CalibrateNeedsJson(const CalibrateNeeds& needs);
 
-// How many matrices were encoded with feedback, and why others were not.
-std::string CalibratedSummary(const CalibratedRecord& record);
-Json CalibratedSummaryJson(const CalibratedRecord& record);
+// How many matrices were encoded with feedback, and why others were not. `seconds`: how long a run
+// took; 0 for a store that was used as it is.
+std::string CalibratedSummary(const CalibratedRecord& record, double seconds);
+Json CalibratedSummaryJson(const CalibratedRecord& record, double seconds);
 
 }  // namespace moepack::cli

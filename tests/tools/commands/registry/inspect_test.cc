@@ -24,6 +24,7 @@ TEST_F(InspectCommand, ThePageHasModelSizesTagsAndSignatures) {
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr(published_["digest"].get<std::string>()));
   EXPECT_THAT(run.out, ContainsRegex("\nwhat +set\n"));
+  EXPECT_THAT(run.out, ContainsRegex("\nparameters +11M\n"));
   EXPECT_THAT(run.out, ContainsRegex("\nrecipe +Q8_0\n"));
   EXPECT_THAT(run.out, ContainsRegex("\ngroups +000,001\n"));
   EXPECT_THAT(run.out, ContainsRegex("\ntags +v1\n"));
