@@ -58,14 +58,6 @@ Result<std::vector<TokenSession>> ReadTexts(const CalibrateRun& run, const Loade
   return texts;
 }
 
-CalibratedRecord RecordFor(const CalibrateRun& run, const runtime::TensorTypes& types) {
-  CalibratedRecord record;
-  record.model = run.model.Version("");
-  record.types = TypesDigest(types);
-  RecordParameters(run.arguments.options, record);
-  return record;
-}
-
 Status CheckFinite(const CalibrateRun& run, const CalibratedOutcome& outcome) {
   if (std::isfinite(outcome.error_plain) && std::isfinite(outcome.error)) return Ok();
   return Error{Code::kCorrupt,
@@ -323,7 +315,7 @@ Result<CalibratedRecord> RunCalibration(const CalibrateRun& run) {
                                 runtime::BosToken(source.loaded.weights->metadata)};
   SHARD_TRY(const std::unique_ptr<runtime::Calibrator> calibrator,
             runtime::Calibrator::Open(input, options, progress.Shows()));
-  CalibratedRecord record = RecordFor(run, types);
+  CalibratedRecord record = RecordBefore(run);
   record.layer_count = calibrator->layers();
   record.calibration = CalibrationOf(texts, calibrator->text().taken);
   progress.Clear();
@@ -356,6 +348,14 @@ Result<CalibrateNeeds> EstimateNeeds(const CalibrateRun& run) {
   return CalibrateNeeds{runtime::EstimateCalibration(*source.loaded.model, TypesOf(run.typed),
                                                      taken.tokens, options.jobs),
                         taken.buckets, taken.tokens, options.memory};
+}
+
+CalibratedRecord RecordBefore(const CalibrateRun& run) {
+  CalibratedRecord record;
+  record.model = run.model.Version("");
+  record.types = TypesDigest(calibrate_run::TypesOf(run.typed));
+  RecordParameters(run.arguments.options, record);
+  return record;
 }
 
 Result<std::shared_ptr<const CalibratedTensors>> OpenCalibrated(const CalibrateRun& run,

@@ -219,6 +219,10 @@ Status TakeCalibrated(const MoeModel& model, const WriteArguments& arguments, Wr
   if (calibrate.runs() && job.dry_run) {
     SHARD_TRY(const CalibrateNeeds needs, EstimateNeeds(run));
     PrintMessage(CalibrateNeedsText(needs));
+    // Its keys take their room in the head.
+    job.calibrated =
+        std::make_shared<const CalibratedTensors>(CalibratedTensors::Stated(RecordBefore(run)));
+    job.write.slice.calibrated = job.calibrated.get();
     return Ok();
   }
   if (calibrate.runs()) SHARD_CHECK(RunCalibration(run));

@@ -269,6 +269,20 @@ TEST(Calibrate, SaysWhatItWouldTake) {
   EXPECT_GT(document["calibration"]["seconds"], 0);
 }
 
+// The keys that name a calibration take bytes, too.
+TEST(Calibrate, ADryRunKnowsTheBytesOfTheRun) {
+  for (const std::string& command :
+       {std::string(kQuantize) + kCalibrationText + " -o out.gguf",
+        std::string("build fixtures/tiny-moe --groups 2 --quantize Q4_K_M -o out") +
+            kTextOfBuild}) {
+    const Workspace workspace;
+    const nlohmann::json planned = workspace.Json(command + " --dry-run --json");
+    EXPECT_EQ(workspace.Listing().find("calibrated"), std::string::npos);
+    const nlohmann::json written = workspace.Json(command + " --json");
+    EXPECT_EQ(planned["bytes"], written["bytes"]) << command;
+  }
+}
+
 TEST(Calibrate, RefusesWhatItCannotDo) {
   const Workspace workspace;
   const struct {
