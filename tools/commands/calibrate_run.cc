@@ -52,9 +52,9 @@ Result<std::vector<TokenSession>> ReadTexts(const CalibrateRun& run, const Loade
   const CalibrateArguments& arguments = run.arguments;
   SHARD_TRY(std::vector<TokenSession> texts,
             ReadSessions(arguments.texts, loaded.model->vocabulary(), TokenizeAs(loaded.weights)));
-  SHARD_CHECK(CheckHeldOut(
-      {arguments.held_out, arguments.force_overlap, "hold other texts out, or add --force-overlap"},
-      loaded, texts));
+  SHARD_CHECK(CheckHeldOut({arguments.held_out, arguments.force_overlap,
+                            Cat("hold other texts out, or add ", arguments.force_option)},
+                           loaded, texts));
   return texts;
 }
 

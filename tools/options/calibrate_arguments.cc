@@ -101,7 +101,8 @@ void AddHeldOut(CLI::App& app, const std::string& prefix, CalibrateArguments& ar
                  "Texts that are to measure the result later, in the form of --calibrate: refused "
                  "if they are also calibration text.")
       ->type_name("FILE");
-  app.add_flag(Cat("--", prefix, "force-overlap"), arguments.force_overlap,
+  arguments.force_option = Cat("--", prefix, "force-overlap");
+  app.add_flag(arguments.force_option, arguments.force_overlap,
                "Only warn of text that is both held out and calibrated on.");
 }
 
