@@ -190,7 +190,7 @@ Result<int> Run(Arguments& arguments) {
   if (arguments.verify.distribution)
     NoteTraffic(*arguments.verify.distribution->tree, report.bytes);
   SHARD_CHECK(Write(arguments, report));
-  CountWarnings(WarningTexts(report).size());
+  CountWarnings(WarningTexts(report));
   SHARD_CHECK(CheckPassed(arguments.directory, report));
   return kExitDone;
 }
@@ -281,7 +281,8 @@ Status CheckPassed(const std::string& directory, const manifest::VerifyReport& r
   std::error_code error;
   const bool pulled = fs::exists(fs::path(directory) / manifest::kPullLockFile, error);
   const char* command = manifest::IsNodeDirectory(directory) ? "assemble" : "build";
-  return Error{Code::kMismatch, Cat(directory, ": verification ", VerifyTotals(report)),
+  return Error{Code::kMismatch,
+               Cat(directory, ": verification ", VerifyTotals(report), FirstOf(ErrorTexts(report))),
                pulled ? std::string("run the same pull again: it replaces files that are corrupt "
                                     "and adds those that are missing")
                       : Cat("copy these files again, or run ", command, " again")};
