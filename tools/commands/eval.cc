@@ -302,9 +302,12 @@ Status TestGates(const std::vector<runtime::Gate>& gates, EvalReport& report) {
   return Ok();
 }
 
-// What brings a split closer to its model, or a model closer to its source, and was not used.
-std::string GateHint(const runtime::Weights& weights) {
-  if (!weights.plan) return "choose larger types, or quantize with --calibrate";
+// What brings a model closer to its source, or a split closer to its model, and was not used.
+std::string GateHint(const runtime::Weights& weights, const std::vector<std::string>& failed) {
+  const bool only_types = std::all_of(failed.begin(), failed.end(), [](const std::string& text) {
+    return text.starts_with("quantization: ");
+  });
+  if (only_types || !weights.plan) return "choose larger types, or quantize with --calibrate";
   std::vector<std::string> ways;
   if (weights.refit_version.empty()) ways.push_back("build --refit");
   if (!weights.plan->expectation) ways.push_back("a plan made from statistics");
@@ -365,7 +368,7 @@ Result<int> Run(Arguments& arguments) {
   if (begun) SHARD_CHECK(FinishRecording(report.source, *begun, *report.quality));
   if (report.failed.empty()) return kExitDone;
   return Error{Code::kMismatch, Cat(report.source, ": gates: ", moepack::Join(report.failed, "; ")),
-               GateHint(*models.own.weights)};
+               GateHint(*models.own.weights, report.failed)};
 }
 
 void AddEvalOptions(CLI::App& app, Arguments& arguments) {
