@@ -9,6 +9,7 @@
 #include "libshard/base/result.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/tool_version.h"
+#include "libshard/plan/partition.h"
 #include "libshard/stats/session_digest.h"
 #include "manifest/document/made_from.h"
 #include "manifest/document/manifest.h"
@@ -310,7 +311,7 @@ std::string GateHint(const runtime::Weights& weights, const std::vector<std::str
   if (only_types || !weights.plan) return "choose larger types, or quantize with --calibrate";
   std::vector<std::string> ways;
   if (weights.refit_version.empty()) ways.push_back("build --refit");
-  if (!weights.plan->expectation) ways.push_back("a plan made from statistics");
+  if (!DecidesFromScores(weights.plan->scheme)) ways.push_back("a plan made from statistics");
   if (weights.plan->overlays.empty()) ways.push_back("an overlay");
   ways.push_back("fewer groups");
   return Cat("try ", moepack::Join(ways, ", or "));

@@ -191,6 +191,10 @@ TEST_F(EvalCommand, WhatNeedsAllExpertsIsRefusedWhereSomeAreOnNoNode) {
   EXPECT_EQ(gate.status, 2);
   EXPECT_THAT(gate.err, HasSubstr("--gate quant_kld<=0.05: experts: expected all of them, found 30 "
                                   "on no node"));
+  const ToolRun failed =
+      workspace_.Moepack(command + "--against fixtures/tiny-moe --gate 'total_kld<=0'");
+  EXPECT_EQ(failed.status, 6);
+  EXPECT_THAT(failed.err, HasSubstr("hint: try build --refit, or an overlay, or fewer groups\n"));
 }
 
 TEST_F(EvalCommand, TheLoopTestMustFitTheContext) {
