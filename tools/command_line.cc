@@ -314,7 +314,7 @@ int RunCommand(const Command& command, int argc, const char* const* argv) {
   if (!shared.strict || status != kExitDone || WarningCount() == 0) return status;
   return Finish(Error{Code::kMismatch,
                       Cat(command.name, ": finished with ", Plural(WarningCount(), "warning"),
-                          ", which --strict does not allow")});
+                          ", which --strict does not allow", FirstWarning())});
 }
 
 int RunHelp(Commands commands, int argc, const char* const* argv) {

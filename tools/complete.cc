@@ -4,6 +4,7 @@
 #include <span>
 
 #include "libshard/base/text/text.h"
+#include "libshard/plan/overlay_plan.h"
 #include "manifest/document/manifest.h"
 #include "tools/command_options.h"
 
@@ -47,6 +48,7 @@ std::string CommandsOf(Commands commands, std::string_view typed, bool after_hel
 struct Typed {
   std::vector<std::string> arguments;
   const OptionHelp* option = nullptr;  // whose value is being typed
+  bool has_no_overlay = false;         // the command has --no-overlay, and no `--overlay none`
 };
 
 const OptionHelp* FindOption(const std::vector<OptionHelp>& options, std::string_view word) {
@@ -60,6 +62,7 @@ const OptionHelp* FindOption(const std::vector<OptionHelp>& options, std::string
 // --format=gguf.
 Typed Sort(Words before, const std::vector<OptionHelp>& options) {
   Typed typed;
+  typed.has_no_overlay = FindOption(options, "--no-overlay") != nullptr;
   for (const std::string& word : before) {
     if (word == "=") continue;
     const bool value = typed.option != nullptr;
@@ -73,11 +76,10 @@ Typed Sort(Words before, const std::vector<OptionHelp>& options) {
 }
 
 // Groups or overlays of the distribution that the command line names first.
-std::vector<std::string> WordsOfDistribution(const OptionHelp& option,
-                                             const std::vector<std::string>& arguments) {
+std::vector<std::string> WordsOfDistribution(const OptionHelp& option, const Typed& before) {
   const bool groups = option.IsNamed("--group"), overlays = option.IsNamed("--overlay");
-  if (arguments.empty() || !(groups || overlays)) return {};
-  const auto manifest = manifest::ReadManifest(arguments.front());
+  if (before.arguments.empty() || !(groups || overlays)) return {};
+  const auto manifest = manifest::ReadManifest(before.arguments.front());
   if (!manifest) return {};
   std::vector<std::string> words;
   if (groups) {
@@ -86,15 +88,14 @@ std::vector<std::string> WordsOfDistribution(const OptionHelp& option,
     return words;
   }
   for (const OverlayPlan& overlay : manifest->plan.overlays) words.push_back(overlay.version);
-  words.emplace_back("none");
+  if (!before.has_no_overlay) words.emplace_back(kNoOverlay);
   return words;
 }
 
 // A list "Q8_0,Q4" is continued at its last word.
-std::string ValuesOf(const OptionHelp& option, const std::vector<std::string>& arguments,
-                     std::string_view typed) {
+std::string ValuesOf(const OptionHelp& option, const Typed& before, std::string_view typed) {
   std::vector<std::string> words = option.offered;
-  if (words.empty()) words = WordsOfDistribution(option, arguments);
+  if (words.empty()) words = WordsOfDistribution(option, before);
   const size_t comma = option.value.ends_with(",...") ? typed.rfind(',') : typed.npos;
   const std::string_view start = comma == typed.npos ? "" : typed.substr(0, comma + 1);
   Offers offers(typed);
@@ -109,7 +110,7 @@ std::string ArgumentsOf(const std::vector<OptionHelp>& options, const Typed& typ
     if (option.positional) arguments.push_back(&option);
   }
   const size_t place = typed.arguments.size();
-  return place < arguments.size() ? ValuesOf(*arguments[place], typed.arguments, word) : "";
+  return place < arguments.size() ? ValuesOf(*arguments[place], typed, word) : "";
 }
 
 std::string OptionsOf(const std::vector<OptionHelp>& options, const Typed& before,
@@ -118,7 +119,7 @@ std::string OptionsOf(const std::vector<OptionHelp>& options, const Typed& befor
   if (equals != typed.npos) {
     const OptionHelp* const option = FindOption(options, typed.substr(0, equals));
     if (option == nullptr || !option->takes_value) return "";
-    const std::string values = ValuesOf(*option, before.arguments, typed.substr(equals + 1));
+    const std::string values = ValuesOf(*option, before, typed.substr(equals + 1));
     std::string lines;
     for (const std::string& value : Split(values, '\n')) {
       if (!value.empty()) lines += Cat(typed.substr(0, equals + 1), value, "\n");
@@ -149,7 +150,7 @@ std::string CompletionText(Commands commands, const std::vector<std::string>& wo
   if (command == nullptr) return "";
   const BoundCommand bound(*command);
   const Typed before = Sort(Words(words).subspan(1, words.size() - 2), bound.options);
-  if (before.option != nullptr) return ValuesOf(*before.option, before.arguments, typed);
+  if (before.option != nullptr) return ValuesOf(*before.option, before, typed);
   return typed.starts_with('-') ? OptionsOf(bound.options, before, typed)
                                 : ArgumentsOf(bound.options, before, typed);
 }

@@ -174,8 +174,9 @@ class Presence {
     for (uint32_t layer = 0; layer < decoder(); ++layer) {
       if (!layers_.contains(layer)) missing.push_back(layer);
     }
-    SayOfLayers(FindingKind::kMissing, missing, "all tensors",
-                Cat(decoder(), " layers (", promise_.layers_key, ")"));
+    if (missing.empty()) return;
+    Say(FindingKind::kMissing, Cat(LayersText(missing), ": all tensors"),
+        Cat(decoder(), " layers (", promise_.layers_key, ")"), Cat(decoder() - missing.size()));
   }
 
   // Checks that the layers with experts are those that the config names.

@@ -185,6 +185,17 @@ const OverlayPlan* Plan::FindOverlay(std::string_view version) const {
   return found == overlays.end() ? nullptr : &*found;
 }
 
+LayerExperts OnNoNode(const Plan& plan) {
+  LayerExperts out;
+  for (const auto& [layer, ids] : plan.remainder) {
+    ExpertIds left = ids;
+    for (const OverlayPlan& overlay : plan.overlays)
+      left = Difference(left, IdsOf(overlay.experts_by_layer, layer));
+    if (!left.empty()) out[layer] = std::move(left);
+  }
+  return out;
+}
+
 bool IsWhole(const Plan& plan, uint32_t layer) {
   return std::all_of(plan.groups.begin(), plan.groups.end(), [&](const GroupPlan& group) {
     const ExpertIds held = Union(IdsOf(group.owned, layer), IdsOf(group.fill, layer));

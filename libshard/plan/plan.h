@@ -105,6 +105,9 @@ void KeepLayers(const LayerCounts& layers, OverlayPlan& overlay);
 // Whether every group holds all experts of the layer.
 bool IsWhole(const Plan& plan, uint32_t layer);
 
+// The experts of the remainder that no overlay has either; only layers with any.
+LayerExperts OnNoNode(const Plan& plan);
+
 // Returns eligible(g, l) in ascending order, the experts that the router of layer l may pick on
 // node g: what the group holds, the overlay's experts, and the overlay's fill for the group.
 ExpertIds Eligible(const Plan& plan, const OverlayPlan* overlay, size_t group, uint32_t layer);

@@ -282,17 +282,10 @@ void WarnSmallGroups(const Plan& plan, std::vector<std::string>& out) {
 }
 
 void WarnRemainder(const Plan& plan, std::vector<std::string>& out) {
-  uint64_t lost = 0, layers = 0;
-  for (const auto& [layer, ids] : plan.remainder) {
-    ExpertIds left = ids;
-    for (const OverlayPlan& overlay : plan.overlays)
-      left = Difference(left, IdsOf(overlay.experts_by_layer, layer));
-    const size_t absent = left.size();
-    lost += absent;
-    layers += absent > 0;
-  }
+  const LayerExperts left = OnNoNode(plan);
+  const uint64_t lost = CountIds(left);
   if (lost == 0) return;
-  out.push_back(Cat("remainder: ", Plural(lost, "expert"), " in ", Plural(layers, "layer"),
+  out.push_back(Cat("remainder: ", Plural(lost, "expert"), " in ", Plural(left.size(), "layer"),
                     lost == 1 ? " is" : " are", " on no node"));
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "libshard/base/text/text.h"
+#include "libshard/check/model_check.h"
 #include "libshard/convert/model_card.h"
 #include "libshard/pack/calibrated_tensors.h"
 #include "libshard/pack/refit_tensors.h"
@@ -41,6 +42,14 @@ Status PlanGguf(const MoeModel& model, const Plan& plan, const WriteOptions& opt
   if (!files) return std::move(files).error().Within(model.checkpoint().source().string());
   out.files = std::move(files).value();
   return Ok();
+}
+
+// Bundles with the source's own tensors are refused for what a conversion would refuse. Blocks for
+// multi-token prediction are often missing, and nothing can be said of names or a config alone.
+Status CheckAsPromised(const MoeModel& model) {
+  const Checkpoint& checkpoint = model.checkpoint();
+  if (!model.has_config() || checkpoint.names_only() || checkpoint.promised()) return Ok();
+  return RequirePromised(model, {.defaults = "", .mtp_may_lack = true});
 }
 
 Status CheckTarget(const MoeModel& model, const std::string& out) {
@@ -106,6 +115,7 @@ Result<WritePlan> PlanDistribution(const MoeModel& model, const Plan& plan,
     return Error{Code::kUnsupported, Cat("--format safetensors cannot be written from ",
                                          model.checkpoint().source().string(), ", which is GGUF")};
   } else {
+    SHARD_CHECK(CheckAsPromised(model));
     SHARD_TRY(out.files, SliceSafetensors(model, plan, options.slice));
   }
   if (options.slice.parts.WantsAssets()) {

@@ -18,17 +18,22 @@ Value RatioOf(const std::optional<Damage>& damage) {
 
 struct Metric {
   const char* name;
-  const char* missing;  // why it may be missing
+  const char* needs;  // without which it is not measured
   Value (*of_row)(const EvalRow& row);
 };
 
 constexpr const char* kNeedsReference = "--against SRC";
 constexpr const char* kNeedsFull = "a distribution whose groups hold all experts, or --against SRC";
+constexpr const char* kNeedsBoth = "a model with all experts, and --against SRC";
+constexpr const char* kNeedsGroups = "the groups of a distribution";
+constexpr const char* kNeedsLoops = "--generate above 0";
 
 // If there is no unmasked run, the reference replaces it.
 const std::optional<Damage>& SplitOf(const EvalRow& row) {
   return row.split ? row.split : row.total;
 }
+
+constexpr const char* kLoops = "loops";
 
 constexpr Metric kMetrics[] = {
     {"kld", kNeedsFull, [](const EvalRow& row) { return MeanOf(SplitOf(row)); }},
@@ -37,12 +42,16 @@ constexpr Metric kMetrics[] = {
      [](const EvalRow& row) { return SplitOf(row) ? Value(SplitOf(row)->top1) : std::nullopt; }},
     {"total_kld", kNeedsReference, [](const EvalRow& row) { return MeanOf(row.total); }},
     {"total_ppl_ratio", kNeedsReference, [](const EvalRow& row) { return RatioOf(row.total); }},
-    {"capture", "groups", [](const EvalRow& row) { return Value(row.capture); }},
-    {"loops", "a loop test (--generate N)",
+    {"capture", kNeedsGroups, [](const EvalRow& row) { return Value(row.capture); }},
+    {kLoops, kNeedsLoops,
      [](const EvalRow& row) { return row.loops ? Value(row.loops->rate()) : std::nullopt; }},
 };
 
 constexpr std::string_view kQuantization = "quant_kld";
+
+Error NotMeasured(const Gate& gate, const char* needs) {
+  return {Code::kInvalidArgument, Cat("--gate ", gate.text, ": ", gate.metric, " needs ", needs)};
+}
 
 std::string Number(double value) {
   char text[32];
@@ -54,10 +63,8 @@ class GateCheck {
  public:
   explicit GateCheck(const Gate& gate) : gate_(gate) {}
 
-  Status Test(const std::string& label, const Value& measured, const char* missing) {
-    if (!measured)
-      return Error{Code::kInvalidArgument, Cat("--gate ", gate_.text, ": expected ", missing,
-                                               ", found nothing to measure it by")};
+  Status Test(const std::string& label, const Value& measured, const char* needs) {
+    if (!measured) return NotMeasured(gate_, needs);
     if (!gate_.Holds(*measured)) {
       failures_.push_back(Cat(label, ": ", gate_.metric, ": expected ", gate_.relation, " ",
                               Number(gate_.value), ", found ", Number(*measured)));
@@ -73,20 +80,40 @@ class GateCheck {
 
 Status TestRows(const EvalSummary& summary, const Gate& gate, GateCheck& check) {
   if (gate.metric == kQuantization)
-    return check.Test("quantization", MeanOf(summary.quantization), kNeedsReference);
+    return check.Test("quantization", MeanOf(summary.quantization),
+                      summary.reference ? kNeedsBoth : kNeedsReference);
   for (const Metric& metric : kMetrics) {
     if (gate.metric != metric.name) continue;
     const std::optional<EvalRow>& best = summary.best_by_capture;
-    if (!best) return check.Test("", std::nullopt, "groups");
-    if (!gate.each) return check.Test(best->label, metric.of_row(*best), metric.missing);
+    if (!best) return check.Test("", std::nullopt, kNeedsGroups);
+    if (!gate.each) return check.Test(best->label, metric.of_row(*best), metric.needs);
     for (const EvalRow& row : summary.groups) {
-      SHARD_CHECK(check.Test(row.label, metric.of_row(row), metric.missing));
+      SHARD_CHECK(check.Test(row.label, metric.of_row(row), metric.needs));
     }
   }
   return Ok();
 }
 
+// What the gate needs and the run does not have; null if it is measured.
+const char* MissingFor(const Gate& gate, const EvalInput& input, const EvalOptions& options) {
+  const bool quantization = gate.metric == kQuantization;
+  if ((quantization || gate.metric.starts_with("total_")) && !input.reference)
+    return kNeedsReference;
+  if (quantization) return input.full ? nullptr : kNeedsBoth;
+  if (input.groups.empty()) return kNeedsGroups;
+  return gate.metric == kLoops && options.generate == 0 ? kNeedsLoops : nullptr;
+}
+
 }  // namespace
+
+Status CheckMeasured(std::span<const Gate> gates, const EvalInput& input,
+                     const EvalOptions& options) {
+  for (const Gate& gate : gates) {
+    const char* const missing = MissingFor(gate, input, options);
+    if (missing != nullptr) return NotMeasured(gate, missing);
+  }
+  return Ok();
+}
 
 Result<std::vector<std::string>> FailedGates(const EvalSummary& summary,
                                              std::span<const Gate> gates) {

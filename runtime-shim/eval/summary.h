@@ -109,6 +109,10 @@ std::vector<RuleFigures> SummarizeRules(std::span<const SessionChoice> sessions)
 EvalSummary SummarizeEvaluation(const EvalInput& input, std::span<const SessionMeasure> measures,
                                 uint32_t race_tokens);
 
+// kInvalidArgument for a gate on something that Evaluate will not measure.
+Status CheckMeasured(std::span<const Gate> gates, const EvalInput& input,
+                     const EvalOptions& options);
+
 // Returns one sentence per failed gate: "group 1: kld: expected <= 0.15, found 0.31".
 // kInvalidArgument for a gate on something that was not measured.
 Result<std::vector<std::string>> FailedGates(const EvalSummary& summary,

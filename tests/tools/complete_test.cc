@@ -58,6 +58,7 @@ TEST(Complete, OffersTheGroupsAndOverlaysOfADistribution) {
             0);
   EXPECT_THAT(Offered(workspace, "assemble out --group ''"), ElementsAre("0", "1", "2"));
   EXPECT_THAT(Offered(workspace, "assemble out -o n --overlay ''"), Contains("none"));
+  EXPECT_THAT(Offered(workspace, "run out --overlay ''"), ElementsAre("generalists-1"));
   EXPECT_THAT(Offered(workspace, "assemble nothing --group ''"), IsEmpty());
 }
 

@@ -21,6 +21,7 @@ constexpr size_t kPiece = 64 << 10;  // bytes that a ResultStream gathers
 struct Loudness {
   bool quiet = false;
   uint64_t warnings = 0;
+  std::vector<std::string> first_warning;  // at most one
 } loudness;
 
 void PrintLines(std::string_view text) {
@@ -114,7 +115,7 @@ void PrintMessage(std::string_view text) {
 }
 
 void PrintWarnings(const std::vector<std::string>& warnings) {
-  CountWarnings(warnings.size());
+  CountWarnings(warnings);
   for (const std::string& warning : warnings) PrintMessage("warning: " + Shown(warning));
 }
 
@@ -129,8 +130,20 @@ void PrintError(const Error& error) {
 
 void BeQuiet() { loudness.quiet = true; }
 bool IsQuiet() { return loudness.quiet; }
-void CountWarnings(uint64_t count) { loudness.warnings += count; }
+
+void CountWarnings(const std::vector<std::string>& warnings) {
+  loudness.warnings += warnings.size();
+  if (loudness.first_warning.empty() && !warnings.empty())
+    loudness.first_warning = {warnings.front()};
+}
+
 uint64_t WarningCount() { return loudness.warnings; }
+
+std::string FirstOf(const std::vector<std::string>& findings) {
+  return loudness.quiet && !findings.empty() ? Cat("; the first: ", findings.front()) : "";
+}
+
+std::string FirstWarning() { return FirstOf(loudness.first_warning); }
 
 std::string ExactBytes(uint64_t bytes) {
   if (bytes < 1000) return FormatBytes(bytes);

@@ -53,8 +53,12 @@ void BeQuiet();
 bool IsQuiet();
 // Counts warnings that a report contains, for --strict; PrintWarnings counts its own, even when
 // quiet.
-void CountWarnings(uint64_t count);
+void CountWarnings(const std::vector<std::string>& warnings);
 uint64_t WarningCount();
+// "; the first: ..." for an error that ends a quiet run, in which nothing else names the first of
+// several findings, or the first warning that was counted. "" if not quiet.
+std::string FirstOf(const std::vector<std::string>& findings);
+std::string FirstWarning();
 
 // For sizes that people may compare: "12.3 MB (12,345,678 bytes)".
 std::string ExactBytes(uint64_t bytes);

@@ -52,18 +52,10 @@ Result<std::vector<TokenSession>> ReadTexts(const CalibrateRun& run, const Loade
   const CalibrateArguments& arguments = run.arguments;
   SHARD_TRY(std::vector<TokenSession> texts,
             ReadSessions(arguments.texts, loaded.model->vocabulary(), TokenizeAs(loaded.weights)));
-  SHARD_CHECK(CheckHeldOut(
-      {arguments.held_out, arguments.force_overlap, "hold other texts out, or add --force-overlap"},
-      loaded, texts));
+  SHARD_CHECK(CheckHeldOut({arguments.held_out, arguments.force_overlap,
+                            Cat("hold other texts out, or add ", arguments.force_option)},
+                           loaded, texts));
   return texts;
-}
-
-CalibratedRecord RecordFor(const CalibrateRun& run, const runtime::TensorTypes& types) {
-  CalibratedRecord record;
-  record.model = run.model.Version("");
-  record.types = TypesDigest(types);
-  RecordParameters(run.arguments.options, record);
-  return record;
 }
 
 Status CheckFinite(const CalibrateRun& run, const CalibratedOutcome& outcome) {
@@ -324,7 +316,7 @@ Result<double> RunCalibration(const CalibrateRun& run) {
                                 runtime::BosToken(source.loaded.weights->metadata)};
   SHARD_TRY(const std::unique_ptr<runtime::Calibrator> calibrator,
             runtime::Calibrator::Open(input, options, progress.Shows()));
-  CalibratedRecord record = RecordFor(run, types);
+  CalibratedRecord record = RecordBefore(run);
   record.layer_count = calibrator->layers();
   record.calibration = CalibrationOf(texts, calibrator->text().taken);
   progress.Clear();
@@ -357,6 +349,14 @@ Result<CalibrateNeeds> EstimateNeeds(const CalibrateRun& run) {
   return CalibrateNeeds{runtime::EstimateCalibration(*source.loaded.model, TypesOf(run.typed),
                                                      taken.tokens, options.jobs),
                         taken.buckets, taken.tokens, options.memory};
+}
+
+CalibratedRecord RecordBefore(const CalibrateRun& run) {
+  CalibratedRecord record;
+  record.model = run.model.Version("");
+  record.types = TypesDigest(calibrate_run::TypesOf(run.typed));
+  RecordParameters(run.arguments.options, record);
+  return record;
 }
 
 Result<std::shared_ptr<const CalibratedTensors>> OpenCalibrated(const CalibrateRun& run,

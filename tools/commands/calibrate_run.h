@@ -62,6 +62,9 @@ Status CheckCanCalibrate(const CalibrateRun& run);
 Result<double> RunCalibration(const CalibrateRun& run);
 // What RunCalibration would need; nothing runs but a short trial of this machine's speed.
 Result<CalibrateNeeds> EstimateNeeds(const CalibrateRun& run);
+// The record of a run that has not begun: texts and layers are missing. A GGUF gets the same number
+// of bytes from its keys as from those of the finished record.
+CalibratedRecord RecordBefore(const CalibrateRun& run);
 // The tensors of a store that is finished; its files follow `files_before` others. kMismatch for a
 // store of other types.
 Result<std::shared_ptr<const CalibratedTensors>> OpenCalibrated(const CalibrateRun& run,

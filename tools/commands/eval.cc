@@ -9,6 +9,7 @@
 #include "libshard/base/result.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/tool_version.h"
+#include "libshard/plan/partition.h"
 #include "libshard/stats/session_digest.h"
 #include "manifest/document/made_from.h"
 #include "manifest/document/manifest.h"
@@ -166,6 +167,40 @@ Status CheckComparable(const Arguments& arguments, const LoadedModel& loaded,
   return Ok();
 }
 
+// Says why there is no unmasked run.
+Error NotWhole(const LoadedModel& own, const std::string& thing) {
+  const runtime::Weights& weights = *own.weights;
+  const LayerExperts all = runtime::EligibleExperts(weights, std::nullopt, true);
+  uint64_t missing = 0;
+  for (const auto& [layer, count] : weights.moe_layers)
+    missing += count - moepack::IdsOf(all, layer).size();
+  bool every_group = true;
+  for (uint32_t group = 0; group < GroupsOf(own); ++group)
+    every_group = every_group && weights.FindGroup(group) != nullptr;
+  return {Code::kInvalidArgument,
+          Cat(thing, ": experts: expected all of them, found ",
+              !weights.refit_version.empty()
+                  ? "refitted ones"
+                  : Cat(missing, every_group ? " on no node" : " that are not here"))};
+}
+
+// What cannot be measured is refused before the work begins.
+Status CheckMeasured(const Arguments& arguments, const LoadedModel& own, const EvalInput& input,
+                     std::span<const runtime::Gate> gates) {
+  if (!input.full && !input.reference) {
+    Error error = NotWhole(own, arguments.runtime.source);
+    error.hint = "compare with the source: --against SRC";
+    return error;
+  }
+  for (const runtime::Gate& gate : gates) {
+    if (gate.metric != "quant_kld" || input.full || !input.reference) continue;
+    Error error = NotWhole(own, Cat("--gate ", gate.text));
+    error.hint = "total_kld measures split and quantization together";
+    return error;
+  }
+  return runtime::CheckMeasured(gates, input, arguments.eval);
+}
+
 struct Models {
   LoadedModel own;
   std::optional<LoadedModel> against;
@@ -221,7 +256,8 @@ void Describe(const Arguments& arguments, const Models& models,
   record.tokens_sha256 = runtime::TokensDigest(tokens);
 }
 
-Status RunEvaluation(const Arguments& arguments, const Models& models, EvalReport& report) {
+Status RunEvaluation(const Arguments& arguments, const Models& models,
+                     std::span<const runtime::Gate> gates, EvalReport& report) {
   EvalOptions options = arguments.eval;
   const LoadedModel* const against = models.against ? &*models.against : nullptr;
   SHARD_CHECK(runtime::FitEvaluation(*models.own.model, GroupsOf(models.own),
@@ -232,12 +268,7 @@ Status RunEvaluation(const Arguments& arguments, const Models& models, EvalRepor
                          TokenizeAs(models.own.weights)));
   SHARD_TRY(const auto made_from, CheckHeldOut(arguments, tokens));
   const EvalInput input = MakeInput(models.own, against, options);
-  if (!input.full && !input.reference)
-    return Error{
-        Code::kInvalidArgument,
-        Cat(arguments.runtime.source, ": experts: expected all of them, found ",
-            models.own.weights->refit_version.empty() ? "some on no node" : "refitted ones"),
-        "compare with the source: --against SRC"};
+  SHARD_CHECK(CheckMeasured(arguments, models.own, input, gates));
   Progress progress("evaluating", ProgressUnit::kTokens);
   uint64_t finished = 0, all = 0;
   options.progress = [&](uint64_t done, uint64_t total) {
@@ -270,6 +301,20 @@ Status TestGates(const std::vector<runtime::Gate>& gates, EvalReport& report) {
     report.gates.push_back({gate.text, std::move(failed)});
   }
   return Ok();
+}
+
+// What brings a model closer to its source, or a split closer to its model, and was not used.
+std::string GateHint(const runtime::Weights& weights, const std::vector<std::string>& failed) {
+  const bool only_types = std::all_of(failed.begin(), failed.end(), [](const std::string& text) {
+    return text.starts_with("quantization: ");
+  });
+  if (only_types || !weights.plan) return "choose larger types, or quantize with --calibrate";
+  std::vector<std::string> ways;
+  if (weights.refit_version.empty()) ways.push_back("build --refit");
+  if (!DecidesFromScores(weights.plan->scheme)) ways.push_back("a plan made from statistics");
+  if (weights.plan->overlays.empty()) ways.push_back("an overlay");
+  ways.push_back("fewer groups");
+  return Cat("try ", moepack::Join(ways, ", or "));
 }
 
 Status Write(ReportFormat format, const EvalReport& report) {
@@ -308,7 +353,7 @@ Result<int> Run(Arguments& arguments) {
   SHARD_TRY(const auto begun, BeginRecording(arguments.record, arguments.runtime));
   SHARD_TRY(const Models models, LoadModels(arguments));
   EvalReport report;
-  SHARD_CHECK(RunEvaluation(arguments, models, report));
+  SHARD_CHECK(RunEvaluation(arguments, models, gates, report));
   SHARD_CHECK(TestGates(gates, report));
   report.source = arguments.runtime.source;
   report.distribution = models.own.weights->plan.has_value();
@@ -324,7 +369,7 @@ Result<int> Run(Arguments& arguments) {
   if (begun) SHARD_CHECK(FinishRecording(report.source, *begun, *report.quality));
   if (report.failed.empty()) return kExitDone;
   return Error{Code::kMismatch, Cat(report.source, ": gates: ", moepack::Join(report.failed, "; ")),
-               "try fewer groups, an overlay, or a plan made from statistics"};
+               GateHint(*models.own.weights, report.failed)};
 }
 
 void AddEvalOptions(CLI::App& app, Arguments& arguments) {

@@ -155,10 +155,11 @@ std::string CheckTotal(const MoeModel& model, const std::vector<CheckFinding>& f
 
 Status WriteCheck(const MoeModel& model, const std::vector<CheckFinding>& findings) {
   if (findings.empty()) return WriteReport(PassedText(model));
-  std::string text;
-  for (const CheckFinding& finding : findings) text += Shown(moepack::FindingText(finding)) + "\n";
+  std::vector<std::string> texts;
+  for (const CheckFinding& finding : findings)
+    texts.push_back(Shown(moepack::FindingText(finding)));
   const std::string total = CheckTotal(model, findings);
-  return WriteReport(Cat(text, "\n", total, "\n"), total);
+  return WriteReport(Cat(moepack::Join(texts, "\n"), "\n\n", total, "\n"), total + FirstOf(texts));
 }
 
 Json CheckJson(const MoeModel& model, const std::vector<CheckFinding>& findings) {

@@ -247,6 +247,8 @@ Status Calibrate(const moepack::Source& source, const MoeModel& model,
       task};
   if (calibrate.runs() && arguments.dry_run) {
     SHARD_TRY(outcome.needs, EstimateNeeds(run));
+    SetCalibrationKeys(RecordBefore(run), typed.model.metadata);
+    SHARD_TRY(outcome.files, WholeGguf(typed.model, whole));
     return Ok();
   }
   if (calibrate.runs()) {

@@ -190,7 +190,7 @@ Result<int> Run(Arguments& arguments) {
   if (arguments.verify.distribution)
     NoteTraffic(*arguments.verify.distribution->tree, report.bytes);
   SHARD_CHECK(Write(arguments, report));
-  CountWarnings(WarningTexts(report).size());
+  CountWarnings(WarningTexts(report));
   SHARD_CHECK(CheckPassed(arguments.directory, report));
   return kExitDone;
 }
@@ -306,7 +306,8 @@ std::string HintOfFailure(const std::string& directory, const manifest::VerifyRe
 
 Status CheckPassed(const std::string& directory, const manifest::VerifyReport& report) {
   if (report.passed()) return Ok();
-  return Error{Code::kMismatch, Cat(directory, ": verification ", VerifyTotals(report)),
+  return Error{Code::kMismatch,
+               Cat(directory, ": verification ", VerifyTotals(report), FirstOf(ErrorTexts(report))),
                HintOfFailure(directory, report)};
 }
 

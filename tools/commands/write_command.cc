@@ -35,8 +35,8 @@ void AddLayoutOptions(CLI::App& app, WriteArguments& arguments) {
   Offer(only, {"trunk", "group:", "overlay", "assets", "remainder"});
   app.add_flag(
          "--keep-remainder", write.slice.keep_remainder,
-         "Also write the experts that are on no node, into remainder/. Where --only chooses parts, "
-         "--only remainder does it.")
+         "Also write the experts of no group, into remainder/. Where --only chooses parts, --only "
+         "remainder does it.")
       ->excludes(only);
   app.add_option("--max-part-size", write.slice.max_part_size,
                  "Cut parts into files of at most this size: 5G, 512MiB. A tensor is never cut.")
@@ -220,6 +220,10 @@ Status TakeCalibrated(const MoeModel& model, const WriteArguments& arguments, Wr
   if (calibrate.runs() && job.dry_run) {
     SHARD_TRY(const CalibrateNeeds needs, EstimateNeeds(run));
     PrintMessage(CalibrateNeedsText(needs));
+    // Its keys take their room in the head.
+    job.calibrated =
+        std::make_shared<const CalibratedTensors>(CalibratedTensors::Stated(RecordBefore(run)));
+    job.write.slice.calibrated = job.calibrated.get();
     return Ok();
   }
   double seconds = 0;

@@ -34,7 +34,6 @@ void AddBudgetOptions(CLI::App& app, BudgetArguments& arguments) {
     budget->excludes(app.get_option(name));
   for (const char* name : TypeOptions()) budget->excludes(app.get_option(name));
   AddJobs(app, arguments.jobs);
-  app.get_option("--jobs")->needs(budget);
 }
 
 Status TakePinnedTypes(const std::string& plan_file, const TypePlan& types,

@@ -57,10 +57,12 @@ void AddCalibrationTexts(CLI::App& app, const std::string& prefix, TextArguments
                  "closer to the model (docs/calibration.md). Each file is one session in UTF-8; in "
                  "a .jsonl file each line is one: {\"text\": ...} or {\"tokens\": [...]}, "
                  "optionally with \"session\" and \"bucket\". Several files may follow, and the "
-                 "option may be repeated.")
+                 "option may be repeated; - is standard input, a text or such lines.")
       ->type_name("FILE");
-  app.add_option("--calibrate-tokens", texts.tokens,
-                 "The same for token ids, such as 12,7,9, or the name of a file of ids.")
+  app.add_option(
+         "--calibrate-tokens", texts.tokens,
+         "The same for token ids, such as 12,7,9, or the name of a file of ids; - is standard "
+         "input.")
       ->type_name("IDS|FILE");
   app.add_option(
          Cat("--", prefix, "bucket"), texts.bucket,
@@ -102,7 +104,8 @@ void AddHeldOut(CLI::App& app, const std::string& prefix, CalibrateArguments& ar
                  "Texts that are to measure the result later, in the form of --calibrate: refused "
                  "if they are also calibration text.")
       ->type_name("FILE");
-  app.add_flag(Cat("--", prefix, "force-overlap"), arguments.force_overlap,
+  arguments.force_option = Cat("--", prefix, "force-overlap");
+  app.add_flag(arguments.force_option, arguments.force_overlap,
                "Only warn of text that is both held out and calibrated on.");
 }
 

@@ -17,6 +17,7 @@ struct CalibrateArguments {
   runtime::CalibrateOptions options;
   std::vector<std::string> held_out;  // texts meant to measure the result
   bool force_overlap = false;
+  std::string force_option;  // the name that it has in this command
   std::string store;         // a directory; "": beside the output if something is calibrated
   bool has_details = false;  // options were given that only a run uses
 

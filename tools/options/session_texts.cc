@@ -25,6 +25,16 @@ constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::array<std::string_view, 4> kKeys = {"text", "tokens", "session", "bucket"};
 constexpr std::string_view kWhiteSpace = " \t\r\n";
 
+// Whether a text without a name is JSON Lines: its first line that is not blank is an object as in
+// a .jsonl file. Chats are meant, too, so that the reader can say what it expects instead.
+bool IsJsonLines(std::string_view text) {
+  const size_t first = text.find_first_not_of(kWhiteSpace);
+  if (first == std::string_view::npos || text[first] != '{') return false;
+  const auto line = ParseJson("", text.substr(first, text.find('\n', first) - first));
+  if (!line || !line->is_object()) return false;
+  return line->contains("text") || line->contains("tokens") || line->contains("messages");
+}
+
 class SessionReader {
  public:
   SessionReader(const TextArguments& arguments, uint32_t vocabulary, const Tokenize& tokenize)
@@ -37,7 +47,9 @@ class SessionReader {
   Status ReadText(const std::string& named) {
     SHARD_TRY(const std::string text, ReadFile(named));
     const std::string path = FileOrInput(named);
-    if (Lower(path).ends_with(".jsonl")) return ReadLines(path, text);
+    const bool lines =
+        named == kStandardInput ? IsJsonLines(text) : Lower(path).ends_with(".jsonl");
+    if (lines) return ReadLines(path, text);
     SHARD_TRY(std::vector<uint32_t> tokens, Encode(path, text));
     return Add(path, {NameOf(path), bucket_, std::move(tokens)});
   }
@@ -204,7 +216,7 @@ void AddTexts(CLI::App& app, TextArguments& arguments) {
                  "Texts in UTF-8. Each file is one session; in a .jsonl file each line is one: "
                  "{\"text\": ...} or {\"tokens\": [...]}, optionally with \"session\" and "
                  "\"bucket\". Several files may follow, and the option may be repeated; - is "
-                 "standard input.")
+                 "standard input, a text or such lines.")
       ->type_name("FILE");
   app.add_option("--tokens", arguments.tokens,
                  "Token ids, such as 12,7,9, or the name of a file of ids. The ids of a file are "

@@ -36,11 +36,12 @@ std::function<bool(uint32_t id)> EndsGeneration(const runtime::Weights& weights)
 // an error for one that cannot be read.
 Status CheckTextFiles(const TextArguments& arguments);
 // Every file of `texts` is one session, except .jsonl files: one per line, {"text": ...} or
-// {"tokens": [...]}, with "session" and "bucket" if it has them, and nothing else. A session
-// without a name gets that of its file, or its path if several files have that name. Every file of
-// `tokens` is one session of ids separated by white space, or one session per line if the lines are
-// JSON arrays. Ids must be below `vocabulary`. kInvalidArgument if no file was named, kCorrupt for
-// files in other formats, sessions without tokens and duplicate names.
+// {"tokens": [...]}, with "session" and "bucket" if it has them, and nothing else. Standard input
+// is either, by its first line. A session without a name gets that of its file, or its path if
+// several files have that name. Every file of `tokens` is one session of ids separated by white
+// space, or one session per line if the lines are JSON arrays. Ids must be below `vocabulary`.
+// kInvalidArgument if no file was named, kCorrupt for files in other formats, sessions without
+// tokens and duplicate names.
 Result<std::vector<TokenSession>> ReadSessions(const TextArguments& arguments, uint32_t vocabulary,
                                                const Tokenize& tokenize);
 

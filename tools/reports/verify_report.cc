@@ -22,6 +22,16 @@ bool HasFinding(const RuleOutcome& outcome, Severity severity) {
                      [&](const Finding* finding) { return finding->severity == severity; });
 }
 
+// "rule: file: message" of each finding.
+std::vector<std::string> TextsOf(const VerifyReport& report, Severity severity) {
+  std::vector<std::string> texts;
+  for (const Finding& finding : report.findings) {
+    if (finding.severity == severity)
+      texts.push_back(Cat(finding.rule, ": ", FindingText(finding)));
+  }
+  return texts;
+}
+
 }  // namespace
 
 bool RuleOutcome::failed() const { return HasFinding(*this, Severity::kError); }
@@ -63,12 +73,11 @@ std::string FindingText(const Finding& finding) {
 }
 
 std::vector<std::string> WarningTexts(const VerifyReport& report) {
-  std::vector<std::string> texts;
-  for (const Finding& finding : report.findings) {
-    if (finding.severity == Severity::kWarning)
-      texts.push_back(Cat(finding.rule, ": ", FindingText(finding)));
-  }
-  return texts;
+  return TextsOf(report, Severity::kWarning);
+}
+
+std::vector<std::string> ErrorTexts(const VerifyReport& report) {
+  return TextsOf(report, Severity::kError);
 }
 
 std::string VerifyTotals(const VerifyReport& report) {

@@ -35,8 +35,9 @@ std::vector<RuleOutcome> OutcomesByRule(const manifest::VerifyReport& report);
 std::string_view SeverityName(manifest::Severity severity);
 // "trunk/trunk.safetensors: tensor "x": <message>".
 std::string FindingText(const manifest::Finding& finding);
-// The findings that are warnings: "<rule>: <FindingText>".
+// The findings that are warnings, or errors: "<rule>: <FindingText>".
 std::vector<std::string> WarningTexts(const manifest::VerifyReport& report);
+std::vector<std::string> ErrorTexts(const manifest::VerifyReport& report);
 // "failed: 1 of 14 rules; 5 files, 340 tensors, 21.5 MB".
 std::string VerifyTotals(const manifest::VerifyReport& report);
 

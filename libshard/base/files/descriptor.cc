@@ -26,7 +26,7 @@ std::string MissingPermission(const fs::path& path) {
   fs::path outer;
   for (const fs::path& part : whole) {
     if (!outer.empty() && !MayUse(outer, X_OK)) {
-      return Cat("the directory ", outer.string(), " may not be entered (no x permission)");
+      return Cat("the directory ", outer.string(), " cannot be entered: no search permission");
     }
     outer /= part;
   }
@@ -35,10 +35,10 @@ std::string MissingPermission(const fs::path& path) {
     const fs::path parent = whole.parent_path();
     return MayUse(parent, W_OK)
                ? ""
-               : Cat("the directory ", parent.string(), " may not be written (no w permission)");
+               : Cat("the directory ", parent.string(), " cannot be written: no write permission");
   }
-  if (!MayUse(whole, R_OK)) return Cat(whole.string(), " may not be read (no r permission)");
-  if (!MayUse(whole, W_OK)) return Cat(whole.string(), " may not be written (no w permission)");
+  if (!MayUse(whole, R_OK)) return Cat(whole.string(), " cannot be read: no read permission");
+  if (!MayUse(whole, W_OK)) return Cat(whole.string(), " cannot be written: no write permission");
   return "";
 }
 

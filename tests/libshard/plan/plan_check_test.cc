@@ -146,6 +146,7 @@ TEST_F(PlanWarningsTest, WarnsOfExpertsOnNoNodeUnlessTheOverlayHasThem) {
               Contains(HasSubstr("remainder: 2 experts in 1 layer are on no node")));
   options.overlay_file = Overlay(R"({"version": "v1", "layers": {"*": "6-7"}})");
   EXPECT_THAT(WarningsOf(model, options), Not(Contains(HasSubstr("remainder"))));
+  EXPECT_THAT(OnNoNode(MakePlan(model, options).value()), IsEmpty());
 }
 
 TEST_F(PlanWarningsTest, WarnsOfTheCostOfFill) {

@@ -331,8 +331,28 @@ TEST_F(Evaluation, AGateOnAnUnmeasuredMetricIsAnError) {
   for (const char* gate : {"total_kld<1", "quant_kld<1", "each.total_ppl_ratio<2"}) {
     const auto failed = FailedGates(summary, std::vector{*ParseGate(gate)});
     ASSERT_FALSE(failed);
-    EXPECT_THAT(failed.error().message, HasSubstr("expected --against SRC"));
+    EXPECT_THAT(failed.error().message, HasSubstr(" needs --against SRC"));
   }
+}
+
+TEST_F(Evaluation, AGateThatWillNotBeMeasuredIsRefusedBeforeTheRun) {
+  const auto refusal = [&](const char* gate) {
+    const Status checked = CheckMeasured(std::vector{*ParseGate(gate)}, input_, options_);
+    return checked ? std::string() : checked.error().message;
+  };
+  EXPECT_EQ(refusal("kld<1"), "");
+  EXPECT_EQ(refusal("loops<1"), "");
+  EXPECT_EQ(refusal("total_kld<1"), "--gate total_kld<1: total_kld needs --against SRC");
+  EXPECT_EQ(refusal("quant_kld<1"), "--gate quant_kld<1: quant_kld needs --against SRC");
+  options_.generate = 0;
+  EXPECT_EQ(refusal("loops<1"), "--gate loops<1: loops needs --generate above 0");
+  input_.groups.clear();
+  EXPECT_EQ(refusal("each.kld<1"), "--gate each.kld<1: kld needs the groups of a distribution");
+  input_.reference = Player("reference", 0.625, {0, 1, 2, 3}, options_);
+  EXPECT_EQ(refusal("quant_kld<1"), "");
+  input_.full.reset();
+  EXPECT_EQ(refusal("quant_kld<1"),
+            "--gate quant_kld<1: quant_kld needs a model with all experts, and --against SRC");
 }
 
 TEST_F(Evaluation, MeasuresOnlyQuantizationWithoutGroups) {

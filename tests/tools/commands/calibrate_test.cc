@@ -297,6 +297,20 @@ TEST(Calibrate, SaysWhatItWouldTake) {
   EXPECT_GT(document["calibration"]["seconds"], 0);
 }
 
+// The keys that name a calibration take bytes, too.
+TEST(Calibrate, ADryRunKnowsTheBytesOfTheRun) {
+  for (const std::string& command :
+       {std::string(kQuantize) + kCalibrationText + " -o out.gguf",
+        std::string("build fixtures/tiny-moe --groups 2 --quantize Q4_K_M -o out") +
+            kTextOfBuild}) {
+    const Workspace workspace;
+    const nlohmann::json planned = workspace.Json(command + " --dry-run --json");
+    EXPECT_EQ(workspace.Listing().find("calibrated"), std::string::npos);
+    const nlohmann::json written = workspace.Json(command + " --json");
+    EXPECT_EQ(planned["bytes"], written["bytes"]) << command;
+  }
+}
+
 TEST(Calibrate, RefusesWhatItCannotDo) {
   const Workspace workspace;
   const struct {
@@ -312,6 +326,8 @@ TEST(Calibrate, RefusesWhatItCannotDo) {
       {std::string(kQuantize) + " --calibrate-tokens 1,2,4096", 2, "4096"},
       {std::string(kQuantize) + kCalibrationText + " --held-out-text fixtures/texts/manual.md", 2,
        "held-out session \"manual.md\": expected other text than for calibration"},
+      {std::string(kQuantize) + kCalibrationText + " --held-out-text fixtures/texts/manual.md", 2,
+       "or add --force-overlap"},
       {std::string(kQuantize) + kCalibrationText + " --calibrated-store out.gguf", 2, "out.gguf"},
   };
   for (const auto& one : cases) {
@@ -320,6 +336,12 @@ TEST(Calibrate, RefusesWhatItCannotDo) {
     EXPECT_THAT(run.err, HasSubstr(one.message)) << one.arguments;
     EXPECT_FALSE(std::filesystem::exists(workspace / "out.gguf.calibrated")) << one.arguments;
   }
+  const ToolRun overlap = workspace.Moepack(
+      std::string("build fixtures/tiny-moe --groups 2 --quantize Q4_K --calibrate-held-out-text "
+                  "fixtures/texts/manual.md --dry-run -o out") +
+      kTextOfBuild);
+  EXPECT_EQ(overlap.status, 2);
+  EXPECT_THAT(overlap.err, HasSubstr("or add --calibrate-force-overlap"));
   const ToolRun safetensors =
       workspace.Moepack(std::string("build fixtures/tiny-moe --groups 2 -o out") + kTextOfBuild);
   EXPECT_EQ(safetensors.status, 2);

@@ -131,6 +131,8 @@ TEST_F(EvalCommand, AFailedGateHasExitStatus6) {
   EXPECT_THAT(run.err,
               HasSubstr("error: out: gates: best by capture: kld: expected <= 0.01, found "));
   EXPECT_THAT(run.err, Not(HasSubstr("capture: expected")));
+  EXPECT_THAT(run.err, HasSubstr("hint: try build --refit, or a plan made from statistics, or an "
+                                 "overlay, or fewer groups"));
 }
 
 TEST_F(EvalCommand, CiFormatsHaveATestCasePerGate) {
@@ -169,7 +171,30 @@ TEST_F(EvalCommand, GatesThatCannotBeMeasuredAreUsageErrors) {
   const ToolRun run =
       workspace_.Moepack("eval out --text code.txt --generate 0 --gate 'total_kld<1'");
   EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.err, HasSubstr("--gate total_kld<1: expected --against SRC"));
+  EXPECT_THAT(run.err, HasSubstr("--gate total_kld<1: total_kld needs --against SRC"));
+  const ToolRun loops =
+      workspace_.Moepack("eval out --text code.txt --generate 0 --gate 'loops<1'");
+  EXPECT_EQ(loops.status, 2);
+  EXPECT_THAT(loops.err, HasSubstr("--gate loops<1: loops needs --generate above 0"));
+}
+
+TEST_F(EvalCommand, WhatNeedsAllExpertsIsRefusedWhereSomeAreOnNoNode) {
+  Build("--groups 2 --partition same --eligible 6 --statistics fixtures/statistics/profile.json");
+  const std::string command = "eval out --text code.txt --generate 0 ";
+  const ToolRun alone = workspace_.Moepack(command);
+  EXPECT_EQ(alone.status, 2);
+  EXPECT_THAT(alone.err,
+              HasSubstr("error: out: experts: expected all of them, found 30 on no node"));
+  EXPECT_THAT(alone.err, HasSubstr("compare with the source: --against SRC"));
+  const ToolRun gate =
+      workspace_.Moepack(command + "--against fixtures/tiny-moe --gate 'quant_kld<=0.05'");
+  EXPECT_EQ(gate.status, 2);
+  EXPECT_THAT(gate.err, HasSubstr("--gate quant_kld<=0.05: experts: expected all of them, found 30 "
+                                  "on no node"));
+  const ToolRun failed =
+      workspace_.Moepack(command + "--against fixtures/tiny-moe --gate 'total_kld<=0'");
+  EXPECT_EQ(failed.status, 6);
+  EXPECT_THAT(failed.err, HasSubstr("hint: try build --refit, or an overlay, or fewer groups\n"));
 }
 
 TEST_F(EvalCommand, TheLoopTestMustFitTheContext) {

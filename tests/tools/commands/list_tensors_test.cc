@@ -139,7 +139,7 @@ TEST(ListTensors, CheckNamesEveryFindingAndFails) {
   const ToolRun run = workspace.Moepack("list-tensors fixtures/tiny-moe --check");
   EXPECT_EQ(run.status, 3);
   EXPECT_EQ(run.out,
-            "missing: layer 3: all tensors: expected 4 layers (num_hidden_layers), found none\n"
+            "missing: layer 3: all tensors: expected 4 layers (num_hidden_layers), found 3\n"
             "misshapen: tensor \"model.layers.0.mlp.experts.0.down_proj.weight\" and 47 like it: "
             "expected [256, 250] (width of an expert and hidden size), found [256, 256]\n"
             "misshapen: tensor \"model.layers.0.mlp.experts.0.gate_proj.weight\" and 47 like it: "

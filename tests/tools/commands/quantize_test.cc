@@ -271,12 +271,14 @@ TEST(Quantize, ACheckpointThatContradictsItsConfigLeavesNothingBehind) {
     return count;
   };
   const size_t before = files();
-  for (const char* command : {"quantize model --recipe Q4_0 -o m.gguf",
-                              "build model --groups 2 --quantize Q4_0 -o out --keep-partial"}) {
+  for (const char* command :
+       {"quantize model --recipe Q4_0 -o m.gguf",
+        "build model --groups 2 --quantize Q4_0 -o out --keep-partial",
+        "build model --groups 2 -o out --keep-partial", "shard-experts model --groups 2 -o out"}) {
     const ToolRun run = workspace.Moepack(command);
     EXPECT_EQ(run.status, 3) << command << run.err;
     EXPECT_THAT(run.err, HasSubstr("model/config.json: missing: layer 3: all tensors: expected 4 "
-                                   "layers (num_hidden_layers), found none\n"
+                                   "layers (num_hidden_layers), found 3\n"
                                    "hint: `moepack list-tensors model --check` names"));
     EXPECT_EQ(files(), before) << command;
   }

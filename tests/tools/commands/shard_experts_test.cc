@@ -146,6 +146,27 @@ TEST(ShardExperts, RefusesTheSourceAsOutput) {
   EXPECT_EQ(SizesOnDisk(workspace / "fixtures"), before);
 }
 
+TEST(ShardExperts, AConfigThatContradictsShapesIsRefusedBeforeAnythingIsWritten) {
+  const Workspace workspace;
+  const auto path = workspace / "fixtures/tiny-moe/config.json";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_write,
+                               std::filesystem::perm_options::add);
+  auto config = nlohmann::json::parse(ReadFile(path));
+  config["hidden_size"] = 512;
+  WriteAll(path, config.dump());
+  const std::string before = workspace.Listing();
+  for (const char* command : {"shard-experts", "build"}) {
+    const ToolRun run =
+        workspace.Moepack(std::string(command) + " fixtures/tiny-moe --groups 2 -o out");
+    EXPECT_EQ(run.status, 3) << command << run.err;
+    EXPECT_THAT(run.err, HasSubstr("config.json: misshapen: tensor \"model.embed_tokens.weight\": "
+                                   "expected [1024, 512] (vocab_size, hidden_size), found [1024, "
+                                   "256]"));
+    EXPECT_THAT(run.err, HasSubstr("hint: `moepack list-tensors fixtures/tiny-moe --check` names"));
+    EXPECT_EQ(workspace.Listing(), before) << command;
+  }
+}
+
 // ModelOpt writes no input_scale for experts that its calibration never reached.
 TEST(ShardExperts, ScalesOfActivationsThatSomeExpertsLackAreSplitAndAssembled) {
   const Workspace workspace;

@@ -46,6 +46,12 @@ TEST_F(PlanBudget, TheTableShowsTheChosenTypes) {
   EXPECT_FALSE(std::filesystem::exists(workspace_ / "plan.json"));
 }
 
+// It affects nothing without a budget, and is taken everywhere.
+TEST_F(PlanBudget, JobsAreTakenWithoutIt) {
+  const ToolRun run = workspace_.Moepack("plan fixtures/tiny-moe --groups 2 --jobs 1 --dry-run");
+  EXPECT_EQ(run.status, 0) << run.err;
+}
+
 TEST_F(PlanBudget, RefusesContradictoryOptions) {
   const std::string plan = "plan fixtures/tiny-moe --groups 2 --budget 5MB ";
   ExpectBudgetRefused(plan + "--node 6MB", "cannot be used together");

@@ -44,6 +44,26 @@ TEST_F(StandardInput, ATextIsASessionOfThatName) {
   EXPECT_THAT(run.out, HasSubstr("\nstandard input  "));
 }
 
+TEST_F(StandardInput, JsonLinesAreASessionEachAsInAFile) {
+  WriteAll(workspace_ / "two.jsonl",
+           "\n{\"text\": \"int main(void)\", \"bucket\": \"c\"}\n{\"tokens\": [5, 6]}\n");
+  const ToolRun read =
+      workspace_.Moepack("profile fixtures/tiny-moe --text - --dry-run <two.jsonl");
+  EXPECT_EQ(read.status, 0) << read.err;
+  EXPECT_THAT(read.out, HasSubstr("\nstandard input:2  "));
+  WriteAll(workspace_ / "chat", "{\"messages\": []}\n");
+  const ToolRun chat = workspace_.Moepack("profile fixtures/tiny-moe --text - --dry-run <chat");
+  EXPECT_EQ(chat.status, 3);
+  EXPECT_THAT(chat.err, HasSubstr("standard input: line 1: expected \"text\", \"tokens\""));
+  // A text in braces stays a text.
+  for (const char* text : {"{ int i; }\n", "{\"a\": 1}\n", "{\n\"text\": \"x\"}\n"}) {
+    WriteAll(workspace_ / "braces", text);
+    const ToolRun run = workspace_.Moepack("profile fixtures/tiny-moe --text - --dry-run <braces");
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_THAT(run.out, HasSubstr("\nstandard input  ")) << text;
+  }
+}
+
 TEST_F(StandardInput, IsReadByOneOptionOnce) {
   for (const auto& [options, named] : std::vector<std::pair<std::string, std::string>>{
            {"--text - --tokens -", "--text - and --tokens -"},

@@ -72,5 +72,35 @@ TEST_F(Quiet, DocumentsTextAndErrorsStay) {
   EXPECT_THAT(workspace_.Moepack("verify nothing -q").err, testing::StartsWith("error: "));
 }
 
+// A check that failed says for what.
+TEST_F(Quiet, TheFirstFindingAndTheFirstWarningStay) {
+  const std::string build =
+      "build fixtures/tiny-moe --groups 4 --overlay-file "
+      "fixtures/tiny-overlay.json -o ";
+  const ToolRun strict = workspace_.Moepack(build + "out --strict -q");
+  EXPECT_EQ(strict.status, 6);
+  EXPECT_THAT(strict.err,
+              testing::ContainsRegex("^error: build: finished with [0-9]+ warnings?, which "
+                                     "--strict does not allow; the first: [a-z ]+: [^\n]+\n$"));
+  WriteAll(workspace_ / "out/assets/config.json", "{}");
+  const ToolRun verify = workspace_.Moepack("verify out -q");
+  EXPECT_EQ(verify.status, 6);
+  EXPECT_THAT(verify.err, testing::ContainsRegex("error: out: verification failed: [^\n]+; the "
+                                                 "first: [a-z0-9-]+: assets/config.json: "));
+  const ToolRun loud = workspace_.Moepack("verify out");
+  EXPECT_THAT(loud.err, testing::Not(testing::HasSubstr("the first: ")));
+  const auto config = workspace_ / "fixtures/tiny-moe/config.json";
+  std::filesystem::permissions(config, std::filesystem::perms::owner_write,
+                               std::filesystem::perm_options::add);
+  auto bent = nlohmann::json::parse(ReadFile(config));
+  bent["num_hidden_layers"] = 4;
+  WriteAll(config, bent.dump());
+  const ToolRun check = workspace_.Moepack("list-tensors fixtures/tiny-moe --check -q");
+  EXPECT_EQ(check.status, 3);
+  EXPECT_EQ(check.out,
+            "1 finding; the first: missing: layer 3: all tensors: expected 4 layers "
+            "(num_hidden_layers), found 3\n");
+}
+
 }  // namespace
 }  // namespace moepack::cli

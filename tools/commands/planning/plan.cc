@@ -129,8 +129,8 @@ std::string Report(const Outcome& outcome) {
   if (plan.expectation) text += ExpectationText(*plan.expectation);
   if (!outcome.made.nodes.empty()) text += "\n" + FitText(outcome.made.nodes, *outcome.made.use);
   if (!outcome.made.stages.empty()) text += "\n" + StagesText(outcome.made.stages);
-  const uint64_t remainder = CountIds(plan.remainder);
-  if (remainder > 0) text += Cat("on no node: ", Plural(remainder, "expert"), " (all layers)\n");
+  const uint64_t lost = CountIds(OnNoNode(plan));
+  if (lost > 0) text += Cat("on no node: ", Plural(lost, "expert"), " (all layers)\n");
   if (outcome.arguments.out != kStandardOutput) text += WrittenPlanText(outcome) + "\n";
   return text;
 }

@@ -245,6 +245,16 @@ std::string CostText(const char* what, double divergence) {
   return Cat(what, yardstick.starts_with(runtime::kWorseThan) ? " is " : " costs ", yardstick);
 }
 
+// What the split and the types of a distribution cost as one.
+std::string TogetherText(double divergence) {
+  const std::string yardstick = runtime::Yardstick(divergence);
+  const char* amount = "about as much as";
+  if (yardstick.starts_with("less")) amount = "less than";
+  if (yardstick.starts_with(runtime::kWorseThan)) amount = "more than";
+  return Cat("Split and quantization together cost ", amount, " quantizing to ",
+             yardstick.substr(yardstick.rfind(' ') + 1));
+}
+
 std::string YardstickText(const EvalSummary& summary) {
   std::string text;
   if (summary.quantization)
@@ -266,8 +276,8 @@ std::string VerdictText(const EvalReport& report) {
                Digits(best->split->mean, 4), ") and keeps ", Share(best->capture),
                " of the gate mass where capture chooses the group");
   } else if (best && best->total) {
-    text = Cat(CostText("The split with its types", best->total->mean), " (mean KLD ",
-               Digits(best->total->mean, 4), ") where capture chooses the group");
+    text = Cat(TogetherText(best->total->mean), " (mean KLD ", Digits(best->total->mean, 4),
+               ") where capture chooses the group");
   } else if (summary.quantization) {
     text = Cat(CostText("Quantization", summary.quantization->mean), " (mean KLD ",
                Digits(summary.quantization->mean, 4), ")");

@@ -47,7 +47,7 @@ TEST(IoError, NamesTheDirectoryThatMayNotBeEntered) {
   const std::string said =
       AsNobody(dir.path(), [&] { return InputFile::Open(dir / "closed/deep/file").error(); });
   EXPECT_THAT(said, HasSubstr("Permission denied: the directory " + (dir / "closed").string() +
-                              " may not be entered (no x permission)"));
+                              " cannot be entered: no search permission"));
   fs::permissions(dir / "closed", fs::perms::all);
 }
 
@@ -58,9 +58,10 @@ TEST(IoError, NamesAnUnreadableFileAndAnUnwritableDirectory) {
   fs::create_directories(dir / "fixed");
   fs::permissions(dir / "fixed", fs::perms(0555));
   EXPECT_THAT(AsNobody(dir.path(), [&] { return InputFile::Open(dir / "secret").error(); }),
-              HasSubstr((dir / "secret").string() + " may not be read (no r permission)"));
+              HasSubstr((dir / "secret").string() + " cannot be read: no read permission"));
   EXPECT_THAT(AsNobody(dir.path(), [&] { return AtomicFile::Create(dir / "fixed/new").error(); }),
-              HasSubstr("the directory " + (dir / "fixed").string() + " may not be written"));
+              HasSubstr("the directory " + (dir / "fixed").string() +
+                        " cannot be written: no write permission"));
 }
 
 TEST(IoError, AFileSizeLimitErrorHasAHint) {

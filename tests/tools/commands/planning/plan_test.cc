@@ -34,6 +34,18 @@ TEST(Plan, JsonHasTheBytesOfEveryNode) {
   EXPECT_EQ(json["output"]["file"], "plan.json");
 }
 
+// Expert 14 of layer 2 is in no group, but in the overlay.
+TEST(Plan, ReportAndWarningCountTheSameExpertsOnNoNode) {
+  const Workspace workspace;
+  WriteAll(workspace / "groups.json", R"({"groups": [{"*": "0-6"}, {"*": "7-13"}]})");
+  const ToolRun run = workspace.Moepack(
+      "plan fixtures/tiny-moe --partition explicit:groups.json --overlay-file "
+      "fixtures/tiny-overlay.json --dry-run");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("on no node: 5 experts (all layers)\n"));
+  EXPECT_THAT(run.err, HasSubstr("warning: remainder: 5 experts in 3 layers are on no node"));
+}
+
 TEST(Plan, AnExistingPlanIsKeptUnlessForced) {
   const Workspace workspace;
   WriteAll(workspace / "plan.json", "mine");

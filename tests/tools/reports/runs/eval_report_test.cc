@@ -47,7 +47,7 @@ TEST(EvalReportTest, StartsWithItsVerdictInOneSentence) {
   EXPECT_THAT(verdict(), HasSubstr(" chooses the group; every gate holds."));
   report.summary.best_by_capture->total = report.summary.best_by_capture->split;
   report.summary.best_by_capture->split.reset();
-  EXPECT_THAT(verdict(), testing::StartsWith("The split with its types "));
+  EXPECT_THAT(verdict(), testing::StartsWith("Split and quantization together cost "));
   report.summary.best_by_capture.reset();
   report.summary.quantization = runtime::Damage{};
   EXPECT_THAT(verdict(), testing::StartsWith("Quantization costs "));
