@@ -30,7 +30,7 @@ Manifest ThreeGroups() {
   for (uint32_t group = 0; group < 3; ++group) made.plan.groups[group].owned[0] = {group};
   made.plan.overlays = {{"v2", "", {{0, {4}}}, {}}};
   const auto add = [&](Role role, std::optional<uint32_t> group, const char* file, char digit) {
-    made.bundles.push_back({role, group, file, "safetensors", 7, std::string(64, digit), {}, {}});
+    made.bundles.push_back({{role, group, file, "safetensors", 7, std::string(64, digit), {}}, {}});
   };
   add(Role::kGroup, 1, "groups/001/a", '3');
   add(Role::kTrunk, std::nullopt, "trunk/t", '1');
