@@ -207,8 +207,9 @@ uint64_t LargestLayer(const LaterExperts& later) {
 
 // A node that is being refitted has its experts twice, as they are and as they were before a step,
 // and its down projections as they were before a ridge regression that was kept; what was accepted
-// for a layer's groups waits until all are done.
-uint64_t WeightBytes(const DeviceModel& model, const Plan& plan) {
+// for a layer's other groups waits until all are done.
+uint64_t WeightBytes(const DeviceModel& model, const Plan& plan,
+                     const std::vector<uint32_t>* groups) {
   const ModelSpec& spec = model.spec();
   const uint64_t matrices = spec.gated_mlps ? 3 : 2;
   const uint64_t down = spec.expert_width() * model.widest_expert() * sizeof(float);
@@ -216,12 +217,14 @@ uint64_t WeightBytes(const DeviceModel& model, const Plan& plan) {
   uint64_t most = 0;
   for (const auto& [layer, count] : plan.layers) {
     uint64_t largest = 0, all = 0;
-    for (size_t group = 0; group < plan.groups.size(); ++group) {
+    for (uint32_t group = 0; group < plan.groups.size(); ++group) {
+      if (groups != nullptr && std::find(groups->begin(), groups->end(), group) == groups->end())
+        continue;
       const uint64_t kept = Eligible(plan, group, layer).size();
       largest = std::max(largest, kept);
       all += kept;
     }
-    most = std::max(most, (2 * largest + all) * one + largest * down);
+    most = std::max(most, (largest + all) * one + largest * down);
   }
   const LaterExperts* const later = model.weights().later.get();
   return model.device_bytes() + (later != nullptr ? LargestLayer(*later) : 0) + most;
@@ -237,7 +240,7 @@ RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOpt
   const uint64_t stream = spec.width, router = SetsExpertsApart(spec) ? stream : 0;
   RefitEstimate estimate;
   const std::vector<size_t> nodes = DistinctNodes(plan, groups);
-  estimate.weight_bytes = WeightBytes(device, plan);
+  estimate.weight_bytes = WeightBytes(device, plan, groups);
   // Inputs, targets, outputs and the inputs of the router; the whole model's stream, and one for
   // each node.
   estimate.row_bytes =

@@ -188,7 +188,6 @@ class RefitRun {
     SHARD_CHECK(Observed(stream, [&] { return streams_->RunToExperts(stream); }));
     SHARD_TRY(NodeLayer node, MakeNode(layer, group));
     SHARD_TRY(LayerOutcome outcome, stored ? Replay(*stored, node) : Refit(node));
-    if (outcome.outcome.accepted) done.accepted.push_back(Changed(node));
     // Every twin has rows of its own in the matrix, since each is quantized as a bundle of its own.
     for (const auto& [twin, first] : twins_) {
       if (first != group) continue;
@@ -196,6 +195,8 @@ class RefitRun {
       RefitImportance& importance = importances_[input_.groups ? twin : 0];
       SHARD_CHECK(importance.Add(products_, source_->sets(), node, outcome.outcome.accepted));
     }
+    node.experts.group = group;
+    if (outcome.outcome.accepted) done.accepted.push_back(Changed(std::move(node)));
     // The node's stream goes on with the refitted experts, so later layers correct what is still
     // wrong.
     SHARD_CHECK(Observed(stream, [&] { return streams_->AddOutputs(stream); }));
@@ -291,11 +292,13 @@ class RefitRun {
     return outcome;
   }
 
-  static RefittedExperts Changed(const NodeLayer& node) {
+  // The experts that are not fixed. They are moved, not copied, if that is all.
+  static RefittedExperts Changed(NodeLayer&& node) {
     std::vector<size_t> places;
     for (size_t place = 0; place < node.fixed.size(); ++place) {
       if (!node.fixed[place]) places.push_back(place);
     }
+    if (places.size() == node.fixed.size()) return std::move(node.experts);
     return TakeExperts(node.experts, places);
   }
 
