@@ -52,7 +52,7 @@ std::vector<size_t> LargestScores(std::span<const double> scores, size_t count);
 class NeuronScores {
  public:
   // Borrows everything. REQUIRES: routes match the experts.
-  NeuronScores(Products& products, const NeuronSource& source, const NodeLayer& node)
+  NeuronScores(Products& products, NeuronSource source, const NodeLayer& node)
       : products_(products), source_(source), node_(node) {}
 
   // Draws the sample and runs all neurons on it. `memory`: bytes for their activations.
@@ -74,7 +74,7 @@ class NeuronScores {
   void Measure(uint32_t id, std::span<const Choice> choices, std::vector<NeuronSize>& sizes) const;
 
   Products& products_;
-  const NeuronSource& source_;
+  const NeuronSource source_;
   const NodeLayer& node_;
   std::vector<uint32_t> tokens_;              // of the rows
   std::vector<float> gates_;                  // of the rows, where they weigh inputs
