@@ -51,7 +51,7 @@ std::vector<size_t> LargestScores(std::span<const double> scores, size_t count);
 
 class NeuronScores {
  public:
-  // Borrows everything. REQUIRES: routes match the experts.
+  // Borrows products, node and what the source points to. REQUIRES: routes match the experts.
   NeuronScores(Products& products, NeuronSource source, const NodeLayer& node)
       : products_(products), source_(source), node_(node) {}
 
