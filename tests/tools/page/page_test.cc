@@ -40,7 +40,7 @@ PageInputs HostileInputs() {
   inputs.evaluations.push_back({kHostile, SomeQuantization(0.2, false)});
   for (size_t i = 1; i < inputs.evaluations.size(); ++i)
     inputs.evaluations[i].report.precision = kHostile;
-  inputs.distribution->quality = evaluation.report.quality;
+  inputs.distribution->quality = inputs.evaluations[0].report.quality;
   inputs.distribution->quality->tokens = 99;
   return inputs;
 }
