@@ -1,9 +1,6 @@
 #include "runtime-shim/calibrate/calibrate.h"
 
-#include <malloc.h>
-
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "libshard/base/files/temporary_directory.h"
@@ -12,6 +9,7 @@
 #include "libshard/model/gguf_keys.h"
 #include "runtime-shim/calibrate/encode_matrix.h"
 #include "runtime-shim/calibrate/layer_experts.h"
+#include "runtime-shim/refit/kept_pages.h"
 #include "runtime-shim/refit/row_store.h"
 #include "runtime-shim/refit/source_layers.h"
 #include "runtime-shim/refit/window_batches.h"
@@ -23,26 +21,6 @@ namespace {
 // The shares of the memory that rows of tokens may take, and that a pass may work in.
 constexpr uint64_t kShareOfRows = 2;
 constexpr uint64_t kShareOfPass = 8;
-
-// Keeps freed memory in the process for as long as a calibration runs. Moments and factors of an
-// expert are half a gigabyte of matrices that come and go. If the system got their pages back each
-// time and had to clear new ones, that took more than half of the processor time of a calibration
-// (one layer of Qwen3-30B-A3B, 8,192 tokens).
-class KeptPages {
- public:
-  KeptPages() {
-    mallopt(M_MMAP_MAX, 0);
-    mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
-  }
-  KeptPages(const KeptPages&) = delete;
-  KeptPages& operator=(const KeptPages&) = delete;
-  // Back to what the C library starts with.
-  ~KeptPages() {
-    mallopt(M_MMAP_MAX, 65536);
-    mallopt(M_TRIM_THRESHOLD, 128 * 1024);
-    malloc_trim(0);
-  }
-};
 
 class CalibrateRun final : public Calibrator {
  public:
@@ -414,7 +392,7 @@ class CalibrateRun final : public Calibrator {
     if (progress_) progress_(done_, std::max(done_, text_.tokens * (4 * layers() + 1)));
   }
 
-  KeptPages pages_;
+  KeptPages pages_{KeptPages::kAll};
   const CalibrateInput& input_;
   const CalibrateOptions& options_;
   OnProgress progress_;

@@ -15,6 +15,7 @@
 #include "runtime-shim/model/layer_weights.h"
 #include "runtime-shim/profile/identity.h"
 #include "runtime-shim/refit/importance.h"
+#include "runtime-shim/refit/kept_pages.h"
 #include "runtime-shim/refit/refill.h"
 #include "runtime-shim/refit/source_layers.h"
 #include "runtime-shim/refit/streams.h"
@@ -312,6 +313,7 @@ class RefitRun {
     if (events_.progress) events_.progress(done_, all_);
   }
 
+  KeptPages pages_{KeptPages::kOf32MiB};
   const RefitInput& input_;
   const RefitOptions& options_;
   const RefitEvents& events_;
