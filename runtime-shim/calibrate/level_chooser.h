@@ -46,7 +46,7 @@ struct LevelChooser {
     const auto top = static_cast<float>(count - 1);
     for (size_t c = 0; c < kPanelColumns; ++c) {
       const float q = (wanted[c] - base[c]) * inverse[c];
-      const float bounded = std::min(std::max(q, 0.0f), top);
+      const float bounded = std::min(std::max(0.0f, q), top);  // 0 for what is no number
       const float rounded = (bounded + kRound) - kRound;
       level[c] = static_cast<uint8_t>(rounded);
       value[c] = base[c] + scale[c] * rounded;
