@@ -203,6 +203,14 @@ bool IsNodeDirectory(const std::string& directory) {
   return node && *node && manifest && !*manifest;
 }
 
+Error HasNoGroups(const std::string& named) {
+  const bool node = IsNodeDirectory(named);
+  return {Code::kInvalidArgument,
+          Cat(named, ": expected a distribution, found ",
+              node ? "a node's directory" : "a model without groups"),
+          node ? "name the distribution that the node was assembled from" : ""};
+}
+
 Status CheckNodeFile(const std::string& directory, const NodeFileRecord& file,
                      ProgressCounter& progress) {
   const LocalTree tree(directory, LinkRule::kAnywhere);

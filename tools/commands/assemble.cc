@@ -164,10 +164,12 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("G")
       ->transform(AsCount(0, kMaxGroups - 1))
       ->required();
-  AddOverlay(app,
-             "The version of the overlay that the node gets, or none for the group alone. Default: "
-             "the current one, which is the last that was made.",
-             arguments->overlay);
+  AddOverlay(
+      app,
+      "The version of the overlay that the node gets, or none for the group alone. Default: "
+      "the current one, which is the last that was made; of a directory that was pulled, the "
+      "one in its pulled.json.",
+      arguments->overlay);
   app.add_option("--family", options.family_file,
                  "safetensors: the table that the model was split with, if its family is not built "
                  "in.")

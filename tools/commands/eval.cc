@@ -362,6 +362,7 @@ void AddEvalOptions(CLI::App& app, Arguments& arguments) {
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddRuntimeSource(app, "SRC", kAnySource, arguments->runtime.source, arguments->runtime);
+  arguments->runtime.load.not_pulled_hint = "eval measures all groups, so pull the others, too";
   AddTexts(app, arguments->texts);
   AddEvalOptions(app, *arguments);
   AddContext(app, "Longer sessions are scored in windows. Default: 512.", arguments->eval.context);
