@@ -29,7 +29,7 @@ constexpr uint64_t kMaxNodeFileBytes = 64u << 20;  // one list of ids per layer,
 
 std::string DamagedNodeHint(const std::string& directory) {
   return Cat("the node is corrupt: ", VerifyCommand(directory),
-             " says where; assemble it again to fix it");
+             " says where; assemble it again with --force to fix it");
 }
 
 Json WriteNodeExperts(const NodeRecord& record) {

@@ -274,6 +274,19 @@ Result<std::string> ChooseOverlay(const std::string& distribution, const SourceT
   return std::move(chosen.note);
 }
 
+// The sizes of what a node of the group is made from. REQUIRES: the overlay was chosen.
+uint64_t SourceBytes(const Manifest& manifest, uint64_t manifest_bytes, uint32_t group) {
+  uint64_t bytes = manifest_bytes;
+  for (const BundleRecord& bundle : manifest.bundles) {
+    const bool of_others = bundle.group && bundle.group != group;
+    const bool unused = bundle.role == Role::kRouters || bundle.role == Role::kRemainder;
+    bytes += of_others || unused ? 0 : bundle.size;
+  }
+  if (manifest.is_gguf()) return bytes;
+  for (const AssetRecord& asset : manifest.assets) bytes += asset.size;
+  return bytes;
+}
+
 Result<AssembleReport> Assemble(const std::string& distribution, const std::string& out,
                                 const AssembleOptions& options) {
   if (!options.distribution) SHARD_CHECK(CheckOutsideDistribution(out, distribution));
@@ -284,12 +297,14 @@ Result<AssembleReport> Assemble(const std::string& distribution, const std::stri
   SHARD_CHECK(CheckGroup(distribution, options.group, manifest.plan.groups.size()));
   SHARD_TRY(const std::string note, ChooseOverlay(distribution, *tree, options, manifest));
   const NodeRecord record = DescribeNode(manifest, Sha256Hex(text), options.group);
+  const uint64_t source_bytes = SourceBytes(manifest, text.size(), options.group);
   SHARD_CHECK(manifest.is_gguf() ? CheckForGguf(distribution, options)
                                  : CheckForSafetensors(distribution, options));
   SHARD_TRY(AssembleReport report,
             manifest.is_gguf()
                 ? AssembleGgufNode(tree, manifest, record, out, options)
                 : AssembleCheckpoint(tree, std::move(manifest), record, out, options));
+  report.source_bytes = source_bytes;
   if (!note.empty()) report.notes.insert(report.notes.begin(), note);
   return report;
 }

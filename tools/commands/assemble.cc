@@ -94,7 +94,7 @@ Result<Timed<manifest::AssembleReport>> AssembleWithProgress(const Arguments& ar
 Status OpenDistribution(Arguments& arguments) {
   if (!IsAddress(arguments.distribution)) {
     SHARD_CHECK(CheckRemoteUse(arguments.remote, arguments.distribution));
-    return CheckIsNoReference(arguments.distribution);
+    return CheckIsNoReference(arguments.distribution, arguments.assemble.group);
   }
   SHARD_TRY(const moepack::Source source, OpenSource(arguments.distribution, arguments.remote));
   arguments.assemble.distribution = source.tree;
@@ -110,7 +110,8 @@ Result<int> Run(Arguments& arguments) {
   PrintNotes(outcome.report.notes);
   PrintWarnings(outcome.report.warnings);
   if (arguments.assemble.distribution)
-    NoteTraffic(*arguments.assemble.distribution, outcome.report.total_bytes());
+    NoteTraffic(*arguments.assemble.distribution, outcome.report.source_bytes,
+                arguments.assemble.dry_run);
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, outcome.report))
                              : WriteReport(ReportText(arguments, outcome.report, outcome.seconds),
                                            ReportLine(arguments, outcome.report, outcome.seconds)));

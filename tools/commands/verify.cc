@@ -284,7 +284,7 @@ Status CheckPassed(const std::string& directory, const manifest::VerifyReport& r
   return Error{Code::kMismatch, Cat(directory, ": verification ", VerifyTotals(report)),
                pulled ? std::string("run the same pull again: it replaces files that are corrupt "
                                     "and adds those that are missing")
-                      : Cat("copy these files again, or run ", command, " again")};
+                      : Cat("copy these files again, or run ", command, " again with --force")};
 }
 
 constinit const Command kVerify = {
