@@ -22,8 +22,8 @@ struct HttpSettings {
   uint64_t whole_files = 0;  // memory in bytes for files that a server delivers only whole
   // The command has --allow-full-download, so hints may name it.
   bool may_allow_whole_files = true;
-  long stall_bytes = 1024;   // fewer bytes per second than this
-  long stall_seconds = 30;   // for this long is a stalled transfer
+  long stall_bytes = 1024;  // fewer bytes per second than this
+  long stall_seconds = 30;  // for this long is a stalled transfer
   long connect_seconds = 30;
   // A server may take this long to answer once it has the whole body, because it hashes and moves
   // what it received.
