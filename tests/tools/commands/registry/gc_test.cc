@@ -53,6 +53,14 @@ TEST_F(GcCommand, ClearsALayoutInADirectoryFromWhichEveryTagWasRemoved) {
   EXPECT_TRUE(std::filesystem::is_empty(workspace_ / "shelf/models/blobs/sha256"));
 }
 
+TEST_F(GcCommand, OfALayoutWithoutIndexItNamesPublish) {
+  std::filesystem::remove(workspace_ / "models/index.json");
+  const ToolRun run = workspace_.Moepack("gc layout:models");
+  EXPECT_EQ(run.status, 5);
+  EXPECT_THAT(run.err, HasSubstr("models/index.json"));
+  EXPECT_THAT(run.err, HasSubstr("hint: publish again"));
+}
+
 TEST_F(GcCommand, NamesForeignFiles) {
   WriteAll(workspace_ / "models/blobs/sha256/notes.txt", "mine");
   WriteAll(workspace_ / "models/ingest/a.part", "half");
