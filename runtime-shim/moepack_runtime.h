@@ -56,7 +56,7 @@ typedef struct moepack_node_options {
   uint32_t threads;            /* of the CPU; 0 (default): one per core */
   int32_t no_overlay;          /* not 0: leave the overlay out */
   int32_t no_verify;           /* not 0: trust the files, check no digests */
-  const char* overlay_version; /* NULL (default): the newest */
+  const char* overlay_version; /* NULL (default): the newest, or the one pulled */
 } moepack_node_options;
 void moepack_node_options_init(moepack_node_options* options, size_t struct_size);
 

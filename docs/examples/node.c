@@ -1,5 +1,5 @@
 /* One node of a distribution: scores a prompt for every group, then runs it on the group that was
- * opened. usage: node DISTRIBUTION GROUP TEXT */
+ * opened. usage: node DISTRIBUTION GROUP TEXT (of at most kMaxTokens tokens) */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,11 @@ static int Run(moepack_node* node, const char* prompt) {
   int failed;
   if (moepack_tokenize(node, prompt, strlen(prompt), tokens, kMaxTokens, &count) != MOEPACK_OK)
     return Failed("tokenize");
-  if (count > kMaxTokens) count = kMaxTokens;
+  if (count > kMaxTokens) {
+    fprintf(stderr, "prompt: expected at most %d tokens, found %lu\n", kMaxTokens,
+            (unsigned long)count);
+    return 1;
+  }
   if (PrintScores(node, tokens, count)) return 1;
   if (moepack_session_open(node, NULL, &session) != MOEPACK_OK) return Failed("session");
   failed = moepack_prefill(session, tokens, count) != MOEPACK_OK ? Failed("prefill")

@@ -137,7 +137,7 @@ Status CheckGgufPartsPresent(const SourceTree& tree, const std::vector<std::stri
   return Error{Code::kNotFound,
                Cat(tree.NameOf(missing[0]), ": expected ", Plural(parts.size(), "part"), ", found ",
                    parts.size() - missing.size(), " (", missing.size(), " missing)"),
-               "finish the download: a set is only read whole"};
+               "finish the download: a model in several files is read only if all are there"};
 }
 
 Status CheckGgufSet(const std::vector<GgufPart>& parts) {

@@ -244,8 +244,13 @@ UnitSize SizeOfUnits(const PackOptions& options, size_t jobs, bool far) {
           std::min(share, kLargestScattered), far};
 }
 
-Status CheckSpace(const std::vector<OutputFile>& outputs, const StagingDirectory& staging) {
-  uint64_t needed = kSpareBytes;
+std::string SpaceText(uint64_t bytes) {
+  return Cat(FormatBytes(bytes), " (", FormatCount(bytes), " bytes)");
+}
+
+Status CheckSpace(const std::vector<OutputFile>& outputs, const StagingDirectory& staging,
+                  uint64_t copied_later) {
+  uint64_t needed = kSpareBytes + copied_later;
   for (const OutputFile& output : outputs) {
     std::error_code error;
     const uint64_t present = fs::file_size(staging.path() / output.path, error);
@@ -255,12 +260,13 @@ Status CheckSpace(const std::vector<OutputFile>& outputs, const StagingDirectory
   SHARD_TRY(const uint64_t available, FreeBytes(staging.path()));
   if (available >= needed) return Ok();
   return Error{Code::kIo,
-               Cat(staging.target().string(), ": free space: expected ", needed, " bytes (",
-                   FormatBytes(needed), "), found ", available, " (", FormatBytes(available), ")"),
+               Cat(staging.target().string(), ": free space: expected ", SpaceText(needed),
+                   ", found ", SpaceText(available)),
                staging.resumed()
                    ? Cat("free some space; what an earlier run wrote is kept in ",
                          staging.kept_in().string(), ": the same command resumes from there")
-                   : "free some space or choose another disk; nothing was written"};
+                   : Cat("free some space or choose another disk; nothing was written to ",
+                         staging.target().string())};
 }
 
 Result<std::vector<ByteSourcePtr>> OpenSources(const std::vector<SourceFile>& sources) {
@@ -439,7 +445,7 @@ Result<std::vector<FileDigests>> DigestOutputs(const std::vector<SourceFile>& so
 
 Result<PackResult> Pack(const std::vector<SourceFile>& sources, std::vector<OutputFile>& outputs,
                         StagingDirectory& staging, const PackOptions& options) {
-  if (Status space = CheckSpace(outputs, staging); !space) {
+  if (Status space = CheckSpace(outputs, staging, options.copied_later); !space) {
     // There is nothing to keep but what an earlier run wrote, and that is as good as before.
     if (staging.resumed()) staging.Keep();
     return std::move(space).error();

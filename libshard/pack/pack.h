@@ -30,6 +30,7 @@ struct PackOptions {
   size_t jobs = 0;              // reading, hashing and writing threads; 0: twice the cores
   uint64_t memory = 64u << 20;  // upper bound for buffers, in bytes; a single row may exceed it
   uint64_t cell_bytes = 0;      // hash each cell of outputs with several cells; 0: none
+  uint64_t copied_later = 0;    // what the caller will put beside the outputs, for the free space
   bool keep_partial = false;    // keep what was written if an error ends the run
   OnProgress progress = {};     // called occasionally, from one thread at a time; may be empty
 };

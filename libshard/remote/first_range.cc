@@ -35,7 +35,8 @@ class FirstSink final : public HttpSink {
     expected_.reset();
     ranged_ = false;
     SHARD_CHECK(CheckPlainBody(name_, head));
-    ignored_ = RangeIgnored(name_, head, kKnowNoRanges);
+    const bool may_allow = client_.settings().may_allow_whole_files;
+    ignored_ = RangeIgnored(name_, head, may_allow ? kKnowNoRanges : kNoRoomForWhole);
     return head.status == 200 ? BeginWhole(head) : BeginRange(head);
   }
   Status Take(std::span<const std::byte> bytes) override {

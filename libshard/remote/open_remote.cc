@@ -14,6 +14,7 @@ Result<HttpClientPtr> MakeClient(const RemoteOptions& options) {
   SHARD_TRY(HttpSettings settings, SettingsFromEnvironment());
   settings.plain_http = options.plain_http;
   if (options.full_download) settings.whole_files = kMostWholeFiles;
+  settings.may_allow_whole_files = options.has_full_download;
   settings.compared = options.compared;
   settings.warn = options.warn;
   return HttpClientPtr(std::make_shared<HttpClient>(std::move(settings)));

@@ -17,6 +17,7 @@ struct RemoteOptions {
   uint64_t cache_size = 0;  // its limit
   // Files may be read whole from servers without ranges, and are kept in memory: 1 GiB in all.
   bool full_download = false;
+  bool has_full_download = false;  // the command has an option for it
   // The caller compares whole files with digests: a server without ETags is no reason to warn.
   bool compared = false;
   // Called, from any thread, with what the user should know but does not stop the work.

@@ -21,7 +21,7 @@ std::string VersionOf(const std::string& model_version, const moepack::Json& sec
 // Something that other commands take, found instead of a distribution.
 struct OtherThing {
   const char* what;
-  const char* hint;
+  std::string hint;
 };
 
 // Counts the requests that a server gave no usable answer to after all tries. It is then asked for
@@ -37,14 +37,17 @@ std::optional<OtherThing> OtherThingAt(const SourceTree& tree) {
   if (const auto node = tree.Has(kNodeFile); node && *node) {
     return OtherThing{"a node", "name the distribution that it was assembled from"};
   }
+  const bool file = tree.name().ends_with(".gguf") || tree.name().ends_with(".safetensors");
+  const std::string hint =
+      file ? kModelHint : Cat(kModelHint, "; if it is a node, its ", kNodeFile, " is missing");
   const auto holds = [&](std::string_view suffix) {
     if (tree.name().ends_with(suffix)) return true;
     if (GivenUp(tree) > given_up) return false;
     const auto names = tree.List("", suffix);
     return names.has_value() && !names->empty();
   };
-  if (holds(".gguf")) return OtherThing{"a GGUF model", kModelHint};
-  if (holds(".safetensors")) return OtherThing{"a safetensors checkpoint", kModelHint};
+  if (holds(".gguf")) return OtherThing{"a GGUF model", hint};
+  if (holds(".safetensors")) return OtherThing{"a safetensors checkpoint", hint};
   return std::nullopt;
 }
 

@@ -29,7 +29,7 @@ constexpr uint64_t kMaxNodeFileBytes = 64u << 20;  // one list of ids per layer,
 
 std::string DamagedNodeHint(const std::string& directory) {
   return Cat("the node is corrupt: ", VerifyCommand(directory),
-             " says where; assemble it again to fix it");
+             " says where; assemble it again with --force to fix it");
 }
 
 Json WriteNodeExperts(const NodeRecord& record) {
@@ -201,6 +201,14 @@ bool IsNodeDirectory(const std::string& directory) {
   const Result<bool> node = IsThere(path / kNodeFile);
   const Result<bool> manifest = IsThere(path / kManifestFile);
   return node && *node && manifest && !*manifest;
+}
+
+Error HasNoGroups(const std::string& named) {
+  const bool node = IsNodeDirectory(named);
+  return {Code::kInvalidArgument,
+          Cat(named, ": expected a distribution, found ",
+              node ? "a node's directory" : "a model without groups"),
+          node ? "name the distribution that the node was assembled from" : ""};
 }
 
 Status CheckNodeFile(const std::string& directory, const NodeFileRecord& file,

@@ -61,6 +61,8 @@ Result<NodeRecord> ReadNodeRecord(const std::string& directory);
 
 // True if `directory` has a node file and no distribution.json.
 bool IsNodeDirectory(const std::string& directory);
+// kInvalidArgument: a node or another model was named in the place of a distribution.
+Error HasNoGroups(const std::string& named);
 
 // Compares size and SHA-256 of one file with the file on disk, following links; kMismatch if they
 // differ.

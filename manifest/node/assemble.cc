@@ -17,6 +17,7 @@
 #include "manifest/document/asset_names.h"
 #include "manifest/document/group_range.h"
 #include "manifest/document/manifest_json.h"
+#include "manifest/document/pull_lock.h"
 #include "manifest/document/use_overlay.h"
 #include "manifest/node/assemble_gguf.h"
 #include "manifest/node/node_config.h"
@@ -258,11 +259,32 @@ Result<AssembleReport> AssembleCheckpoint(const SourceTreePtr& tree, Manifest ma
   return report;
 }
 
-Status ChooseOverlay(const std::string& distribution, const AssembleOptions& options,
-                     Manifest& manifest) {
-  if (options.with_overlay) return UseOverlay(distribution, options.overlay, manifest);
-  UseNoOverlay(manifest);
-  return Ok();
+// Leaves the node's overlay in the manifest, and says which one if that is not the current one.
+Result<std::string> ChooseOverlay(const std::string& distribution, const SourceTree& tree,
+                                  const AssembleOptions& options, Manifest& manifest) {
+  DefaultOverlay chosen{.version = options.overlay, .none = !options.with_overlay};
+  if (chosen.version.empty() && !chosen.none) {
+    SHARD_TRY(chosen, OverlayByDefault(tree, manifest.plan));
+  }
+  if (chosen.none) {
+    UseNoOverlay(manifest);
+  } else {
+    SHARD_CHECK(UseOverlay(distribution, chosen.version, manifest));
+  }
+  return std::move(chosen.note);
+}
+
+// The sizes of what a node of the group is made from. REQUIRES: the overlay was chosen.
+uint64_t SourceBytes(const Manifest& manifest, uint64_t manifest_bytes, uint32_t group) {
+  uint64_t bytes = manifest_bytes;
+  for (const BundleRecord& bundle : manifest.bundles) {
+    const bool of_others = bundle.group && bundle.group != group;
+    const bool unused = bundle.role == Role::kRouters || bundle.role == Role::kRemainder;
+    bytes += of_others || unused ? 0 : bundle.size;
+  }
+  if (manifest.is_gguf()) return bytes;
+  for (const AssetRecord& asset : manifest.assets) bytes += asset.size;
+  return bytes;
 }
 
 Result<AssembleReport> Assemble(const std::string& distribution, const std::string& out,
@@ -273,12 +295,18 @@ Result<AssembleReport> Assemble(const std::string& distribution, const std::stri
   SHARD_TRY(const std::string text, ReadManifestText(*tree));
   SHARD_TRY(Manifest manifest, ParseManifest(tree->NameOf(kManifestFile), text));
   SHARD_CHECK(CheckGroup(distribution, options.group, manifest.plan.groups.size()));
-  SHARD_CHECK(ChooseOverlay(distribution, options, manifest));
+  SHARD_TRY(const std::string note, ChooseOverlay(distribution, *tree, options, manifest));
   const NodeRecord record = DescribeNode(manifest, Sha256Hex(text), options.group);
+  const uint64_t source_bytes = SourceBytes(manifest, text.size(), options.group);
   SHARD_CHECK(manifest.is_gguf() ? CheckForGguf(distribution, options)
                                  : CheckForSafetensors(distribution, options));
-  if (manifest.is_gguf()) return AssembleGgufNode(tree, manifest, record, out, options);
-  return AssembleCheckpoint(tree, std::move(manifest), record, out, options);
+  SHARD_TRY(AssembleReport report,
+            manifest.is_gguf()
+                ? AssembleGgufNode(tree, manifest, record, out, options)
+                : AssembleCheckpoint(tree, std::move(manifest), record, out, options));
+  report.source_bytes = source_bytes;
+  if (!note.empty()) report.notes.insert(report.notes.begin(), note);
+  return report;
 }
 
 }  // namespace

@@ -50,6 +50,7 @@ struct AssembleReport {
   };
   std::vector<File> files;            // weights and assets that were (or would be) written
   uint32_t expert_count = 0;          // per layer
+  uint64_t source_bytes = 0;          // of the distribution's files that it is made from
   std::string model_file;             // GGUF: the file to give to llama-server
   std::vector<std::string> notes;     // changes to the routing that a user should know
   std::vector<std::string> warnings;  // about what was left on disk

@@ -195,6 +195,18 @@ Result<LinkKind> PlaceFile(const SourceTree& distribution, const LinkedFile& lin
   return LinkFile(*source, directory, link.name, how);
 }
 
+// The bytes of files that cannot be linked into the output.
+uint64_t CopiedBytes(const SourceTree& distribution, const GgufNode& node, const std::string& out,
+                     const AssembleOptions& options) {
+  uint64_t bytes = 0;
+  for (const LinkedFile& link : node.links) {
+    const auto path = distribution.LocalPath(link.bundle->file);
+    if (!path || WillCopy(*path, out, options.link.value_or(LinkKind::kAuto)))
+      bytes += link.bundle->size;
+  }
+  return bytes;
+}
+
 // Links the trunk into the staged node, then compares it, and the files that experts were taken
 // from, with the manifest. A hard link changes the times in its source's inode, which packing would
 // treat as a change of the source, so linking comes after packing.
@@ -245,7 +257,9 @@ Result<AssembleReport> AssembleGgufNode(const SourceTreePtr& distribution, const
 
   const std::string identity = PackIdentity(node.sources.sources, node.files);
   SHARD_TRY(StagingDirectory staging, StagingDirectory::Start(out, identity, OwnOutput()));
-  SHARD_TRY(const PackResult packed, Pack(node.sources.sources, node.files, staging, options.pack));
+  PackOptions pack = options.pack;
+  pack.copied_later = CopiedBytes(*distribution, node, out, options);
+  SHARD_TRY(const PackResult packed, Pack(node.sources.sources, node.files, staging, pack));
   SHARD_CHECK(LinkFiles(distribution, node, staging, options,
                         ExpertFiles(distribution, manifest, options.group), report));
   SHARD_CHECK(CheckCopied(node.files, packed.files, node.digests, node.sources.sources));

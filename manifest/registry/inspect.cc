@@ -91,7 +91,8 @@ Result<Inspection> Inspect(const Reference& reference, const StoreAccess& access
   } else {
     SHARD_CHECK(ReadManifestOf(*store, found));
   }
-  SHARD_CHECK(FindTagsOf(*store, found));
+  // Files have none.
+  if (reference.kind != Reference::Kind::kFiles) SHARD_CHECK(FindTagsOf(*store, found));
   SHARD_CHECK(CountSignatures(*store, found));
   return found;
 }

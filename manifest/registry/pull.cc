@@ -17,6 +17,8 @@
 namespace moepack::registry {
 namespace {
 
+using manifest::PullLock;
+
 // Without the secrets that an address may contain.
 std::string ShownReference(const Store& store, const Reference& reference) {
   return reference.kind == Reference::Kind::kFiles ? store.name() : ReferenceText(reference);
@@ -186,7 +188,7 @@ Status WriteOutput(const Store& store, const std::string& out, bool replaces, co
     if (!store.blobs().LocalPath("") && placed.error().code != Code::kCorrupt) staging.Keep();
     return placed;
   }
-  SHARD_CHECK(staging.WriteText(manifest::kPullLockFile, WriteLock(lock)));
+  SHARD_CHECK(staging.WriteText(manifest::kPullLockFile, manifest::WriteLock(lock)));
   const std::vector<std::string> about_signature =
       report.extended ? StaleSignature(out, report) : RemovedSignature(out);
   SHARD_CHECK(report.extended ? Extend(out, report, staging) : staging.Publish(replaces));
@@ -272,14 +274,14 @@ Result<PullReport> Pull(const Reference& from, const std::string& out, const Pul
     SHARD_TRY(StagingDirectory opened, StagingDirectory::Open(out, manifest::OwnOutput()));
     staging.emplace(std::move(opened));
   }
-  SHARD_TRY(const std::optional<PullLock> lock, ReadLock(out));
+  SHARD_TRY(const std::optional<PullLock> lock, manifest::ReadLock(out));
   const Pinned pinned = PinToLock(*store, from, lock, options);
   std::vector<GoodSignature> signatures;
   SHARD_TRY(const OpenedSet set, OpenPinned(*store, pinned, options, signatures));
   const std::string where = ShownReference(*store, from);
   SHARD_TRY(const std::vector<uint32_t> groups, GroupsToPull(where, out, set, options, lock));
   SHARD_CHECK(CheckOneGroup(groups, options));
-  SHARD_TRY(const PullTarget target, LookAtTarget(out, set.distribution_text));
+  SHARD_TRY(const PullTarget target, LookAtTarget(out, {set.digest, set.distribution_text}));
   if (target.state == PullTarget::State::kOther)
     SHARD_CHECK(CheckOther(out, where, set, options, target));
   SHARD_TRY(const OverlayChoice overlay, AskedOverlay(where, out, set, options, target));

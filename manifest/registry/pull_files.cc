@@ -1,6 +1,5 @@
 #include "manifest/registry/pull_files.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <map>
@@ -8,12 +7,12 @@
 #include "libshard/base/digest.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/files/local_tree.h"
-#include "libshard/base/files/real_path.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/store/place_file.h"
 #include "manifest/registry/transfer/fetch_plan.h"
+#include "manifest/write/link_file.h"
 #include "manifest/write/stated_file.h"
 
 namespace moepack::registry {
@@ -23,16 +22,6 @@ using manifest::LinkKind;
 
 constexpr const char* kFetched = "fetched";
 constexpr const char* kResumed = "resumed";  // completely, by an earlier run
-
-bool OnOneFileSystem(const fs::path& one, const std::string& out) {
-  fs::path parent = AbsolutePath(out).lexically_normal();
-  std::error_code error;
-  while (!fs::exists(parent, error) && parent.has_relative_path()) parent = parent.parent_path();
-  struct stat here;
-  struct stat there;
-  return stat(one.c_str(), &here) == 0 && stat(parent.c_str(), &there) == 0 &&
-         here.st_dev == there.st_dev;
-}
 
 }  // namespace
 
@@ -80,9 +69,7 @@ Status PullFiles::LookAt(Item& item, PullReport::File& file, const std::string& 
 // Whether large files get to `out` by links, which take no space.
 bool PullFiles::Links(const std::string& out) const {
   const auto here = store_.blobs().LocalPath("");
-  const LinkKind link = options_.link.value_or(LinkKind::kAuto);
-  if (!here || link == LinkKind::kCopy) return false;
-  return link != LinkKind::kAuto || OnOneFileSystem(*here, out);
+  return here && !manifest::WillCopy(*here, out, options_.link.value_or(LinkKind::kAuto));
 }
 
 Status PullFiles::CheckSpace(const std::string& out) const {

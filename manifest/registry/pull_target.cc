@@ -10,6 +10,8 @@
 namespace moepack::registry {
 namespace {
 
+using manifest::Manifest;
+
 std::map<std::string, std::string> FilesByDigest(const manifest::Manifest& manifest) {
   std::map<std::string, std::string> files;
   for (const manifest::BundleRecord& bundle : manifest.bundles)
@@ -21,7 +23,7 @@ std::map<std::string, std::string> FilesByDigest(const manifest::Manifest& manif
 
 }  // namespace
 
-Result<PullTarget> LookAtTarget(const std::string& out, std::string_view distribution_text) {
+Result<PullTarget> LookAtTarget(const std::string& out, const PulledSet& set) {
   PullTarget target;
   SHARD_TRY(const bool taken, IsTaken(out));
   if (!taken) return target;
@@ -32,12 +34,13 @@ Result<PullTarget> LookAtTarget(const std::string& out, std::string_view distrib
   if (!directory) return target;
   const auto text = directory->ReadText(manifest::kManifestFile, manifest::kMaxManifestBytes);
   if (!text && text.error().code == Code::kIo) return text.error();
-  if (!text) return target;
-  SHARD_TRY(target.lock, ReadLock(out));
-  target.distribution_sha256 = Sha256Hex(*text);
-  if (*text == distribution_text) {
+  SHARD_TRY(target.lock, manifest::ReadLock(out));
+  const auto manifest = text ? manifest::ParseManifest(out, *text) : Result<Manifest>(text.error());
+  if (text) target.distribution_sha256 = Sha256Hex(*text);
+  const bool damaged = !manifest && target.lock && target.lock->digest == set.digest;
+  if (damaged || (text && *text == set.distribution_text)) {
     target.state = PullTarget::State::kSame;
-  } else if (const auto manifest = manifest::ParseManifest(out, *text)) {
+  } else if (manifest) {
     target.files = FilesByDigest(*manifest);
   }
   return target;

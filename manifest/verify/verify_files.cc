@@ -27,6 +27,22 @@ bool StaysInside(const fs::path& root, const fs::path& path) {
   return end == root.end();
 }
 
+void NoteAbsent(const CheckedFile& file, const std::string& found, Findings& findings) {
+  RuleFindings("files-present", findings)
+      .Error(Cat("expected a file of ", FormatCount(file.size), " bytes, found ", found),
+             file.file);
+}
+
+// What is there, if it is no file.
+std::string FoundInstead(const fs::path& path) {
+  const Result<bool> taken = IsTaken(path);
+  if (!taken) return taken.error().message;
+  if (!*taken) return "none";
+  std::error_code error;
+  const bool link = fs::is_symlink(fs::symlink_status(path, error));
+  return !link ? "something else" : fs::exists(path, error) ? "a link" : "a link to nothing";
+}
+
 void CheckPresence(const fs::path& root, bool may_be_link, CheckedFile& file, Findings& findings) {
   std::error_code error;
   const fs::path path = root / file.file;
@@ -35,10 +51,7 @@ void CheckPresence(const fs::path& root, bool may_be_link, CheckedFile& file, Fi
   if (error) (void)ErrnoText(error.value());
   file.readable = regular && (may_be_link || StaysInside(root, path));
   if (!regular) {
-    const Result<bool> taken = IsTaken(path);
-    const std::string found = !taken ? taken.error().message : *taken ? "something else" : "none";
-    RuleFindings("files-present", findings)
-        .Error(Cat("file: expected one of ", file.size, " bytes, found ", found), file.file);
+    NoteAbsent(file, FoundInstead(path), findings);
     return;
   }
   const uint64_t size = fs::file_size(path, error);
@@ -124,8 +137,7 @@ Status CheckFarFiles(const SourceTree& tree, std::vector<CheckedFile>& files, Fi
     if (!source && source.error().code != Code::kNotFound) return source.error();
     file.readable = source && (*source)->size() == file.size;
     if (!source) {
-      RuleFindings("files-present", findings)
-          .Error(Cat("file: expected one of ", file.size, " bytes, found none"), file.file);
+      NoteAbsent(file, "none", findings);
     } else if (!file.readable) {
       RuleFindings("file-size", findings)
           .Error(Cat("size: expected ", file.size, " bytes, found ", (*source)->size()), file.file);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -110,7 +111,21 @@ Status LinkAs(const fs::path& from, const Target& to, const LinkOptions& options
   return Ok();
 }
 
+bool OnOneFileSystem(const fs::path& one, const std::string& out) {
+  fs::path parent = AbsolutePath(out).lexically_normal();
+  std::error_code error;
+  while (!fs::exists(parent, error) && parent.has_relative_path()) parent = parent.parent_path();
+  struct stat here;
+  struct stat there;
+  return stat(one.c_str(), &here) == 0 && stat(parent.c_str(), &there) == 0 &&
+         here.st_dev == there.st_dev;
+}
+
 }  // namespace
+
+bool WillCopy(const fs::path& from, const std::string& out, LinkKind kind) {
+  return kind == LinkKind::kCopy || (kind == LinkKind::kAuto && !OnOneFileSystem(from, out));
+}
 
 const char* LinkName(LinkKind kind) {
   constexpr const char* kNames[] = {"auto", "hardlink", "reflink", "symlink", "copy"};

@@ -25,6 +25,10 @@ struct LinkOptions {
   PieceDone copied = {};
 };
 
+// Whether a file at `from` will take its bytes again in a directory at `out`, which need not exist
+// yet. A file system without links of its own files may still make a copy of one.
+bool WillCopy(const fs::path& from, const std::string& out, LinkKind kind);
+
 // Creates `name` in `directory` with the content of `from`, and returns the kind that was used.
 // kAuto tries a hard link, then shared extents, then a copy. A symlink is relative to `home`, and
 // dangles until the directory is moved there. kIo, with the reason and a hint, if the requested

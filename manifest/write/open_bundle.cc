@@ -42,11 +42,13 @@ Result<ByteSourcePtr> OpenBundleFile(const SourceTree& distribution, const std::
   SHARD_TRY(const bool pulled, distribution.Has(kPullLockFile));
   if (!pulled) return opened;
   Error error = std::move(opened).error();
-  error.hint =
-      Cat(distribution.NameOf(kPullLockFile),
-          " names the groups and the overlay that were pulled: choose them with --group and "
-          "--overlay, or pull the others, too");
+  error.hint = NotPulledHint(distribution, "choose among these, or pull the others, too");
   return error;
+}
+
+std::string NotPulledHint(const SourceTree& distribution, const std::string& what_to_do) {
+  return Cat(distribution.NameOf(kPullLockFile),
+             " names the groups and the overlay that were pulled: ", what_to_do);
 }
 
 Result<OpenedBundle> OpenBundle(const SourceTreePtr& distribution, const BundleRecord& bundle,

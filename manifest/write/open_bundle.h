@@ -29,6 +29,8 @@ struct OpenedBundle {
 // Opens a file of a distribution. A directory that was pulled has only the groups and the overlay
 // that were requested, so an absent file is kNotFound with a hint there.
 Result<ByteSourcePtr> OpenBundleFile(const SourceTree& distribution, const std::string& file);
+// Names the file that says what was pulled, then what to do about a file that was not.
+std::string NotPulledHint(const SourceTree& distribution, const std::string& what_to_do);
 
 // Reads the file's header and compares it with the manifest (kMismatch). `file` is its index among
 // the sources. Borrows the record.

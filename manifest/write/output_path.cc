@@ -43,7 +43,12 @@ Result<fs::path> Canonical(const fs::path& path) {
 }
 
 Error NotOurs(const InsideDirectory& directory, const std::string& what) {
-  return Error{Code::kInvalidArgument, Cat(directory.path().string(), " holds ", what), kForceHint};
+  const auto lock = directory.KindOf(kPullLockFile);
+  const bool pulled = lock && *lock == Kind::kFile;
+  return Error{Code::kInvalidArgument, Cat(directory.path().string(), " holds ", what),
+               pulled ? Cat("it was pulled, as its ", kPullLockFile,
+                            " says: the same pull again brings back what is missing")
+                      : kForceHint};
 }
 
 Result<std::set<std::string>> FilesOfDistribution(const InsideDirectory& directory) {
@@ -113,8 +118,8 @@ Status CheckNames(const InsideDirectory& directory,
 Status CheckDistribution(const InsideDirectory& directory) {
   const auto files = FilesOfDistribution(directory);
   if (!files) {
-    return NotOurs(directory, Cat("a ", kManifestFile,
-                                  " that moepack did not write: ", files.error().message));
+    return NotOurs(directory,
+                   Cat("a ", kManifestFile, " that cannot be read: ", files.error().message));
   }
   return CheckNames(directory, [&](const std::string& name) { return files->contains(name); });
 }
@@ -124,8 +129,7 @@ Status CheckNode(const InsideDirectory& directory) {
   const auto text = directory.ReadText(kNodeFile, kMaxManifestBytes);
   const auto node = text ? ParseNodeRecord(where, *text) : Result<NodeRecord>(text.error());
   if (!node) {
-    return NotOurs(directory,
-                   Cat("a ", kNodeFile, " that moepack did not write: ", node.error().message));
+    return NotOurs(directory, Cat("a ", kNodeFile, " that cannot be read: ", node.error().message));
   }
   if (!node->has_digests()) return CheckNames(directory, IsNodeFile);
   return CheckNames(directory, [&](const std::string& name) {
@@ -141,7 +145,8 @@ Status CheckOwn(const InsideDirectory& directory) {
   SHARD_TRY(const Kind node, directory.KindOf(kNodeFile));
   if (node == Kind::kFile) return CheckNode(directory);
   if (entries.empty()) return Ok();
-  return NotOurs(directory, Cat(Quoted(entries[0].name), ", which moepack did not write"));
+  return NotOurs(directory, Cat(Quoted(entries[0].name), ", but no ", kManifestFile, " or ",
+                                kNodeFile, ", by which moepack knows its own files"));
 }
 
 std::string SigningCommand(const std::string& directory) {

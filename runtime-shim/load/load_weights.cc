@@ -9,6 +9,7 @@
 #include "libshard/convert/gguf_cut.h"
 #include "libshard/model/gguf_experts.h"
 #include "libshard/refit/node_top_k.h"
+#include "manifest/document/file_names.h"
 #include "manifest/write/open_bundle.h"
 #include "runtime-shim/load/gguf_blocks.h"
 #include "runtime-shim/load/opened_parts.h"
@@ -224,6 +225,17 @@ Status LoadParts(const Split& split, const LoadOptions& options, Weights& out) {
                                   : LoadSafetensorsParts(split, options, out);
 }
 
+// Whoever asked knows whether other groups can be chosen.
+Status HintAtPull(Status loaded, const Split& split, const LoadOptions& options) {
+  if (loaded || loaded.error().code != Code::kNotFound || options.not_pulled_hint.empty())
+    return loaded;
+  SHARD_TRY(const bool pulled, split.tree->Has(manifest::kPullLockFile));
+  if (!pulled) return loaded;
+  Error error = std::move(loaded).error();
+  error.hint = manifest::NotPulledHint(*split.tree, options.not_pulled_hint);
+  return error;
+}
+
 // Checks that plan and routers have the same numbers of experts.
 Status CheckRouters(const Weights& weights) {
   for (const auto& [layer, expert_count] : weights.plan->layers) {
@@ -279,7 +291,7 @@ Result<Weights> LoadDistribution(const moepack::Source& source, const LoadOption
   out.shard_version = split.manifest.versions.shard;
   out.replica_version = split.manifest.versions.replica;
   out.refit_version = split.manifest.versions.refit;
-  SHARD_CHECK(LoadParts(split, options, out));
+  SHARD_CHECK(HintAtPull(LoadParts(split, options, out), split, options));
   SHARD_CHECK(TakeNodeTopK(split, out));
   SHARD_TRY(const RunningBlocks blocks, RunningBlocks::Of(split.path, out.metadata));
   out.plan = blocks.Trim(std::move(split.manifest.plan));

@@ -9,6 +9,7 @@
 #include "libshard/base/progress.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/group_range.h"
+#include "manifest/document/pull_lock.h"
 #include "manifest/document/use_overlay.h"
 #include "manifest/write/open_bundle.h"
 
@@ -97,6 +98,18 @@ Status UseOverlay(const std::string& version, Split& split) {
   return error;
 }
 
+// Reduces the manifest to the overlay that was named, or to the one that nodes have by default.
+Status ChooseOverlay(const LoadOptions& options, Split& split) {
+  if (!options.overlay) return Ok();
+  if (!options.overlay_version.empty()) return UseOverlay(options.overlay_version, split);
+  SHARD_TRY(const manifest::DefaultOverlay chosen,
+            manifest::OverlayByDefault(*split.tree, split.manifest.plan));
+  if (!chosen.note.empty()) split.parts.notes.push_back(chosen.note);
+  if (!chosen.none) return UseOverlay(chosen.version, split);
+  manifest::UseNoOverlay(split.manifest);
+  return Ok();
+}
+
 // The set contains the overlay's fill for all groups, too; a node's mask excludes that of others.
 Status AddOverlay(Split& split) {
   const OverlayPlan& overlay = *split.manifest.plan.current_overlay();
@@ -129,13 +142,11 @@ Status AddTrunk(Split& split) {
 }  // namespace
 
 Status SelectParts(const LoadOptions& options, Split& split) {
-  const bool named = !options.overlay_version.empty();
-  const bool has = !split.manifest.plan.overlays.empty();
-  const bool wanted = options.overlay && (named || has);
-  if (wanted) SHARD_CHECK(UseOverlay(options.overlay_version, split));
+  SHARD_CHECK(ChooseOverlay(options, split));
   SHARD_CHECK(AddTrunk(split));
   SHARD_CHECK(SelectGroups(options.groups, split));
-  return wanted ? AddOverlay(split) : Ok();
+  const bool has = !split.manifest.plan.overlays.empty();
+  return options.overlay && has ? AddOverlay(split) : Ok();
 }
 
 // Checks the digests of what is loaded. Unlike in verify, parts that are not loaded may be absent

@@ -66,9 +66,11 @@ constexpr const char* kWholeModel = "model";
 
 Status CheckOptions(const std::string& source, const LoadOptions& options) {
   if (options.groups.empty() && options.overlay_version.empty()) return Ok();
-  return Error{Code::kInvalidArgument,
-               Cat(source, ": ", options.groups.empty() ? "overlay" : "group",
-                   ": expected a distribution, found a model that is not split")};
+  return Error{
+      Code::kInvalidArgument,
+      Cat(source, ": ", options.groups.empty() ? "overlay" : "group",
+          ": expected a distribution, found ",
+          manifest::IsNodeDirectory(source) ? "a node's directory" : "a model that is not split")};
 }
 
 // Reads a node's record, and verifies the node's files before any of them is opened. Older nodes do

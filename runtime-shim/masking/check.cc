@@ -14,6 +14,7 @@
 #include "libshard/base/result.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/group_range.h"
+#include "manifest/document/node_record.h"
 #include "manifest/node/assemble.h"
 #include "runtime-shim/session/sampler.h"
 
@@ -230,15 +231,19 @@ class Check {
 
 Status Check::LoadWhole() {
   LoadOptions load = options_.loading();
-  load.groups.clear();
+  if (options_.against.empty()) {
+    load.groups.clear();  // the masked model is made of all of them
+    load.not_pulled_hint =
+        "the masked model is made of all groups, so pull the others, too, or take it from the "
+        "source with --against SRC";
+  }
   SHARD_TRY(parts_, LoadWeights(distribution_, load));
-  if (!parts_->plan)
-    return Error{Code::kInvalidArgument,
-                 Cat(distribution_, ": expected a distribution, found a model without groups")};
+  if (!parts_->plan) return manifest::HasNoGroups(distribution_);
   SHARD_TRY(const manifest::Manifest manifest, manifest::ReadManifest(distribution_));
   gguf_ = manifest.is_gguf();
   std::shared_ptr<const Weights> whole = parts_;
   if (!options_.against.empty()) {
+    load.groups.clear();
     load.overlay_version.clear();
     SHARD_TRY(whole, LoadWeights(options_.against, load));
     SHARD_CHECK(CheckSameTypes(*whole, *parts_));

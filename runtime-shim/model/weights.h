@@ -95,7 +95,10 @@ struct LoadOptions {
   // For a distribution, the groups to load, or all if empty. kNotFound if files of one are missing.
   std::vector<uint32_t> groups;
   bool overlay = true;
-  std::string overlay_version;  // "": the newest that the manifest names
+  // "": the newest that the manifest names, or the one that was pulled (OverlayByDefault)
+  std::string overlay_version;
+  // What to do about a file that was not pulled (NotPulledHint); "": what OpenBundleFile says.
+  std::string not_pulled_hint;
   // compare the digests of what is loaded before anything runs (--no-verify): XXH3-128 of a
   // distribution's tensors, SHA-256 of its other files and of a node's
   bool verify = true;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "libshard/base/text/text.h"
+#include "manifest/document/node_record.h"
 #include "runtime-shim/session/model_tokenizer.h"
 #include "runtime-shim/session/probe.h"
 
@@ -46,9 +46,7 @@ Result<std::unique_ptr<Generation>> Node::OpenGeneration(const SessionOptions& o
 
 Result<std::vector<double>> Node::ProbeScore(std::span<const uint32_t> tokens,
                                              uint32_t moe_layers) const {
-  if (!weights().plan)
-    return Error{Code::kInvalidArgument,
-                 Cat(weights().path, ": expected a distribution, found a model without groups")};
+  if (!weights().plan) return manifest::HasNoGroups(weights().path);
   const Plan& plan = *weights().plan;
   std::vector<LayerExperts> groups(plan.groups.size());
   for (size_t group = 0; group < groups.size(); ++group) {

@@ -101,6 +101,17 @@ TEST_F(RemoteFirstRange, StopsALongBodyWithoutALength) {
   EXPECT_LT(client_->traffic().bytes, 5u << 20);
 }
 
+TEST_F(RemoteFirstRange, NamesAnOptionOnlyWhereThereIsOne) {
+  EXPECT_THAT(Refused(Ignore).hint, HasSubstr("--allow-full-download"));
+  HttpSettings settings = QuickSettings();
+  settings.may_allow_whole_files = false;
+  client_ = QuickClient(settings);
+  const Error error = Refused(Ignore);
+  EXPECT_THAT(error.message, HasSubstr("the server ignores Range"));
+  EXPECT_EQ(error.hint,
+            "download the file first, or use a server that knows ranges (nginx, rclone and S3 do)");
+}
+
 TEST_F(RemoteFirstRange, FallsBackToHeadForTheSize) {
   server_.SetFault(HideTotal);
   const auto first = First();

@@ -166,7 +166,7 @@ TEST_F(OriginCommands, VerifiesARemoteDistribution) {
   const ToolRun missing = workspace_.Moepack("verify " + dist);
   EXPECT_EQ(missing.status, 6);
   EXPECT_THAT(missing.out,
-              HasSubstr("files-present: trunk/trunk.safetensors: file: expected one of"));
+              HasSubstr("files-present: trunk/trunk.safetensors: expected a file of "));
   EXPECT_EQ(workspace_.Moepack("verify " + dist + " --cold").status, 2);
   server_.SetFault([](const FakeRequest&, FakeAnswer& answer) { answer = Plain(403); });
   EXPECT_EQ(workspace_.Moepack("verify " + dist).status, 5);
@@ -189,6 +189,9 @@ TEST_F(OriginCommands, AssemblesANodeFromARemoteDistribution) {
         Cat("assemble ", server_.origin(), "/", dist, "/ --group 1 -o far-", dist));
     ASSERT_EQ(far.status, 0) << far.err;
     EXPECT_THAT(far.err, HasSubstr("note: fetched "));
+    const ToolRun dry = workspace_.Moepack(
+        Cat("assemble ", server_.origin(), "/", dist, "/ --group 1 --dry-run -o dry-", dist));
+    EXPECT_THAT(dry.err, HasSubstr("note: for the dry run, fetched "));
     ASSERT_EQ(workspace_.Moepack(Cat("assemble ", dist, " --group 1 -o near-", dist)).status, 0);
     EXPECT_TRUE(ContentOf(workspace_ / Cat("far-", dist)) ==
                 ContentOf(workspace_ / Cat("near-", dist)))

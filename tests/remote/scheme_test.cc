@@ -21,6 +21,9 @@ TEST(Scheme, SaysHowToDownloadWhatAnAddressNames) {
   EXPECT_EQ(DownloadHint("hf://"), "download the model with `hf download` first");
   EXPECT_THAT(DownloadHint("https://example.org/a b.gguf"),
               HasSubstr("`curl -LO 'https://example.org/a b.gguf'`"));
+  EXPECT_THAT(DownloadHint("https://example.org/a.gguf?x=1"), HasSubstr("`curl -LO "));
+  EXPECT_THAT(DownloadHint("https://example.org/model"),
+              HasSubstr("`moepack pull https://example.org/model --group 0 -o pulled`"));
   EXPECT_THAT(DownloadHint("s3://bucket/model"),
               HasSubstr("aws s3 cp --recursive s3://bucket/model model`"));
 }

@@ -94,7 +94,7 @@ Result<Timed<manifest::AssembleReport>> AssembleWithProgress(const Arguments& ar
 Status OpenDistribution(Arguments& arguments) {
   if (!IsAddress(arguments.distribution)) {
     SHARD_CHECK(CheckRemoteUse(arguments.remote, arguments.distribution));
-    return CheckIsNoReference(arguments.distribution);
+    return CheckIsNoReference(arguments.distribution, arguments.assemble.group);
   }
   SHARD_TRY(const moepack::Source source, OpenSource(arguments.distribution, arguments.remote));
   arguments.assemble.distribution = source.tree;
@@ -110,7 +110,8 @@ Result<int> Run(Arguments& arguments) {
   PrintNotes(outcome.report.notes);
   PrintWarnings(outcome.report.warnings);
   if (arguments.assemble.distribution)
-    NoteTraffic(*arguments.assemble.distribution, outcome.report.total_bytes());
+    NoteTraffic(*arguments.assemble.distribution, outcome.report.source_bytes,
+                arguments.assemble.dry_run);
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, outcome.report))
                              : WriteReport(ReportText(arguments, outcome.report, outcome.seconds),
                                            ReportLine(arguments, outcome.report, outcome.seconds)));
@@ -164,10 +165,12 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("G")
       ->transform(AsCount(0, kMaxGroups - 1))
       ->required();
-  AddOverlay(app,
-             "The version of the overlay that the node gets, or none for the group alone. Default: "
-             "the current one, which is the last that was made.",
-             arguments->overlay);
+  AddOverlay(
+      app,
+      "The version of the overlay that the node gets, or none for the group alone. Default: "
+      "the current one, which is the last that was made; of a directory that was pulled, the "
+      "one in its pulled.json.",
+      arguments->overlay);
   app.add_option("--family", options.family_file,
                  "safetensors: the table that the model was split with, if its family is not built "
                  "in.")

@@ -76,8 +76,9 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddGroup(app, "Check only the nodes of this expert group.", options.group);
   StartSection(app, "Checks");
   app.add_option("--against", options.against,
-                 "Compare with this model instead of the distribution's own parts, all loaded: the "
-                 "source of a distribution that was not quantized.")
+                 "Compare with this model, the source of a distribution that was not quantized, "
+                 "instead of the distribution's own parts. With --group no other group is needed; "
+                 "without --against all are.")
       ->type_name("SRC");
   app.add_option(
          "--tokens", arguments->tokens,

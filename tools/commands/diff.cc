@@ -222,6 +222,7 @@ Result<int> RunPublished(Arguments& arguments) {
   remote.cache = arguments.remote.cache;
   remote.cache_size = arguments.remote.cache_size;
   remote.full_download = arguments.remote.full_download;
+  remote.has_full_download = true;
   SHARD_TRY(const Reference a, registry::ParseReference(PlaceOf(arguments.a)));
   SHARD_TRY(const Reference b, registry::ParseReference(PlaceOf(arguments.b)));
   SHARD_CHECK(CheckAddressUse(arguments.remote, a, b));

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/local_tree.h"
 #include "libshard/base/result.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/tool_version.h"
@@ -13,6 +14,7 @@
 #include "libshard/stats/session_digest.h"
 #include "manifest/document/made_from.h"
 #include "manifest/document/manifest.h"
+#include "manifest/document/pull_lock.h"
 #include "manifest/document/quality.h"
 #include "manifest/write/output_path.h"
 #include "manifest/write/record_quality.h"
@@ -38,6 +40,17 @@ namespace {
 
 // ---- --record
 
+// A directory that was pulled with an older overlay is evaluated with that one.
+Status CheckTakesTheCurrentOverlay(const std::string& source) {
+  const LocalTree tree(source);
+  SHARD_TRY(const manifest::Manifest read, manifest::ReadManifest(tree));
+  SHARD_TRY(const manifest::DefaultOverlay taken, manifest::OverlayByDefault(tree, read.plan));
+  if (taken.note.empty()) return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat("--record needs the current overlay, with which nodes are made; ", taken.note),
+               "pull the current overlay, too, with --overlay"};
+}
+
 // What `--record` needs to know before the evaluation begins; no value without the flag.
 // kInvalidArgument if the source is not a distribution, or is evaluated with an overlay other than
 // its own.
@@ -57,6 +70,7 @@ Result<std::optional<std::string>> BeginRecording(bool record, const RuntimeArgu
                  "distribution as nodes get it",
                  "leave out --overlay and --no-overlay"};
   }
+  SHARD_CHECK(CheckTakesTheCurrentOverlay(arguments.source));
   // Taken before the evaluation, which may last hours, and compared after it.
   SHARD_TRY(std::string digest, manifest::ManifestFileDigest(arguments.source));
   return std::optional(std::move(digest));
@@ -407,6 +421,7 @@ void AddEvalOptions(CLI::App& app, Arguments& arguments) {
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddRuntimeSource(app, "SRC", kAnySource, arguments->runtime.source, arguments->runtime);
+  arguments->runtime.load.not_pulled_hint = "eval measures all groups, so pull the others, too";
   AddTexts(app, arguments->texts);
   AddEvalOptions(app, *arguments);
   AddContext(app, "Longer sessions are scored in windows. Default: 512.", arguments->eval.context);

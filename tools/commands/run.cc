@@ -350,6 +350,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddCompare(app, *arguments);
   AddListDevices(app, arguments->list_devices);
   AddJson(app, arguments->json);
+  arguments->load.not_pulled_hint =
+      "choose among these with --group and --overlay, or pull the others, too";
   return [arguments, prompt, tokens] {
     arguments->has_prompt = prompt->count() > 0;
     arguments->has_tokens = tokens->count() > 0;

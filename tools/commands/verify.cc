@@ -9,7 +9,7 @@
 #include "libshard/base/text/address.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/node_record.h"
-#include "manifest/registry/pull_lock.h"
+#include "manifest/document/pull_lock.h"
 #include "manifest/verify/verify_node.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
@@ -93,7 +93,7 @@ Status ReadPulled(Arguments& arguments) {
   const bool chosen =
       !options.groups.empty() || !options.overlay.empty() || !options.with_overlay || options.whole;
   if (chosen || options.distribution || manifest::IsNodeDirectory(arguments.directory)) return Ok();
-  SHARD_TRY(const std::optional<registry::PullLock> lock, registry::ReadLock(arguments.directory));
+  SHARD_TRY(const std::optional<manifest::PullLock> lock, manifest::ReadLock(arguments.directory));
   if (!lock) return Ok();
   options.pulled = manifest::PulledParts{Cat(arguments.directory, "/", manifest::kPullLockFile),
                                          lock->reference, lock->groups, lock->overlay};
@@ -299,7 +299,7 @@ std::string HintOfFailure(const std::string& directory, const manifest::VerifyRe
     return "run the same pull again: it replaces files that are corrupt and adds those that are "
            "missing";
   return Cat("copy these files again, or run ",
-             manifest::IsNodeDirectory(directory) ? "assemble" : "build", " again");
+             manifest::IsNodeDirectory(directory) ? "assemble" : "build", " again with --force");
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ void AddRuntimeSource(CLI::App& app, const char* name, const char* help, std::st
   app.add_option(
          "--overlay", options.load.overlay_version,
          "Load this version of the overlay. Default: the current one, which is the last that "
-         "was made.")
+         "was made; of a directory that was pulled, the one in its pulled.json.")
       ->type_name("VERSION")
       ->excludes(none);
   AddModelOptions(app, options.load.model);

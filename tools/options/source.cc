@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <mutex>
 
+#include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/text/address.h"
@@ -79,6 +80,7 @@ Result<moepack::Source> OpenSource(const std::string& source, const RemoteArgume
   options.cache = arguments.cache;
   options.cache_size = arguments.cache_size;
   options.full_download = arguments.full_download;
+  options.has_full_download = true;
   options.warn = [](const std::string& text) {
     // Any thread may warn.
     static std::mutex mutex;
@@ -104,7 +106,7 @@ Status CheckIsNoName(const std::string& source) {
   return Error{Code::kNotFound, Cat(source, ": no such file or directory"), std::move(hint)};
 }
 
-Status CheckIsNoReference(const std::string& source) {
+Status CheckIsNoReference(const std::string& source, uint32_t group) {
   std::error_code error;
   const bool here = std::filesystem::exists(source, error) ||
                     std::filesystem::exists(source.substr(0, source.find('/')), error);
@@ -117,7 +119,8 @@ Status CheckIsNoReference(const std::string& source) {
       meant.empty()
           ? registry::MeantReferenceHint(source)
           : Cat("this command reads files: pull them first, `",
-                ShellCommand({"moepack", "pull", meant, "--group", "0", "-o", "pulled"}), "`");
+                ShellCommand({"moepack", "pull", meant, "--group", Cat(group), "-o", "pulled"}),
+                "`");
   if (hint.empty()) return Ok();
   return Error{Code::kNotFound, Cat(Shown(WithoutSecrets(source)), ": no such file or directory"),
                std::move(hint)};
@@ -129,13 +132,14 @@ uint64_t SizeOfFiles(const Checkpoint& checkpoint) {
   return bytes;
 }
 
-void NoteTraffic(const SourceTree& tree, uint64_t bytes) {
+void NoteTraffic(const SourceTree& tree, uint64_t bytes, bool dry_run) {
   const std::optional<Traffic> traffic = tree.traffic();
   if (!traffic) return;
   const uint64_t kept = remote::BytesFromCache(tree);
   const std::string cached = kept == 0 ? "" : Cat(", ", ExactBytes(kept), " from the cache,");
-  PrintNotes({Cat("fetched ", ExactBytes(traffic->bytes), " in ",
-                  Plural(traffic->requests, "request"), cached, " of ", ExactBytes(bytes))});
+  PrintNotes(
+      {Cat(dry_run ? "for the dry run, " : "", "fetched ", ExactBytes(traffic->bytes), " in ",
+           Plural(traffic->requests, "request"), cached, " of ", ExactBytes(bytes))});
 }
 
 }  // namespace moepack::cli

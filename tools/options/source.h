@@ -49,12 +49,12 @@ Status CheckIsLocal(const std::string& source);
 Status CheckIsNoName(const std::string& source);
 
 // kNotFound, with what to do instead, for what is no path here and looks like a reference: those
-// commands read files.
-Status CheckIsNoReference(const std::string& source);
+// commands read files, such as those of the group.
+Status CheckIsNoReference(const std::string& source, uint32_t group = 0);
 
 // The sizes of all files together.
 uint64_t SizeOfFiles(const Checkpoint& checkpoint);
 // Prints how much servers were asked for, for files of `bytes`; nothing if all of them are local.
-void NoteTraffic(const SourceTree& tree, uint64_t bytes);
+void NoteTraffic(const SourceTree& tree, uint64_t bytes, bool dry_run = false);
 
 }  // namespace moepack::cli

@@ -20,8 +20,10 @@ struct HttpSettings {
   RetryRule retry;
   size_t in_flight = 8;      // requests at once to one host
   uint64_t whole_files = 0;  // memory in bytes for files that a server delivers only whole
-  long stall_bytes = 1024;   // fewer bytes per second than this
-  long stall_seconds = 30;   // for this long is a stalled transfer
+  // The command has --allow-full-download, so hints may name it.
+  bool may_allow_whole_files = true;
+  long stall_bytes = 1024;  // fewer bytes per second than this
+  long stall_seconds = 30;  // for this long is a stalled transfer
   long connect_seconds = 30;
   // A server may take this long to answer once it has the whole body, because it hashes and moves
   // what it received.

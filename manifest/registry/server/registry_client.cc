@@ -8,6 +8,7 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/json.h"
 #include "libshard/base/text/json_values.h"
+#include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 #include "libshard/remote/http/range_answer.h"
 #include "manifest/registry/artifact/any_manifest.h"
@@ -278,7 +279,12 @@ Result<ManifestText> RegistryClient::GetManifest(const std::string& reference) c
     return AsTry(client_->Perform([&] { return signed_request; }, sink));
   };
   SHARD_TRY(const HttpReply reply, AskTwice(request, PullScopes(), ask));
-  if (reply.status != 200) return Refusal(what, reply, PullScopes());
+  if (reply.status != 200) {
+    Error refused = Refusal(what, reply, PullScopes());
+    if (refused.code == Code::kNotFound)
+      refused.hint += Cat("; `", ShellCommand({"moepack", "ls", name_}), "` lists the tags");
+    return refused;
+  }
   ManifestText manifest;
   manifest.text = std::move(sink).Take();
   manifest.record = {MediaType(reply.Field("content-type")), DigestOf(Sha256Hex(manifest.text)),

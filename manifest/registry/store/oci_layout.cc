@@ -187,8 +187,15 @@ Status OciLayout::Lock(std::chrono::milliseconds wait) {
 }
 
 Status OciLayout::ReadIndex() {
-  SHARD_TRY(const std::string text, files_.ReadText(kIndexFile, kMaxIndex));
-  SHARD_TRY(index_, LayoutIndex::Parse(Cat(directory_, "/", kIndexFile), text));
+  const auto text = files_.ReadText(kIndexFile, kMaxIndex);
+  if (!text) {
+    Error error = text.error();
+    // A publish that failed at its very beginning, on a full disk for instance, leaves none.
+    if (error.code == Code::kNotFound)
+      error.hint = "publish again: that writes it, and keeps the blobs that are there";
+    return error;
+  }
+  SHARD_TRY(index_, LayoutIndex::Parse(Cat(directory_, "/", kIndexFile), *text));
   return Ok();
 }
 

@@ -5,8 +5,8 @@
 #include "fixtures/temp_dir.h"
 #include "libshard/base/text/json.h"
 #include "libshard/base/text/text.h"
+#include "manifest/document/pull_lock.h"
 #include "manifest/registry/artifact/reference.h"
-#include "manifest/registry/pull_lock.h"
 #include "manifest/registry/server/upload_journal.h"
 #include "manifest/registry/transfer/cell_map.h"
 #include "tests/fuzz/target.h"
@@ -15,6 +15,9 @@ namespace registry_files_target {
 
 using moepack::Cat;
 using namespace moepack::registry;
+using moepack::manifest::ParseLock;
+using moepack::manifest::PullLock;
+using moepack::manifest::WriteLock;
 
 constexpr const char* kWhere = "damaged/side-file";
 constexpr const char* kHost = "registry.example";

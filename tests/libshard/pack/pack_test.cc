@@ -319,6 +319,19 @@ TEST_F(PackTest, RefusesBeforeTheFirstByteIfTheDiskIsTooSmall) {
   EXPECT_FALSE(fs::exists(staging->path() / files_[0].path));
 }
 
+TEST_F(PackTest, CountsWhatIsCopiedBesideTheOutputs) {
+  const fixtures::TempDir dir;
+  auto staging = Stage(dir / "out");
+  ASSERT_TRUE(staging);
+  PackOptions options;
+  options.copied_later = uint64_t{1} << 60;
+  const auto result = Run(*staging, options);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, Code::kIo);
+  EXPECT_THAT(result.error().message, HasSubstr("free space: expected 1.15 EB (1,152,921,504,"));
+  EXPECT_THAT(result.error().hint, HasSubstr("nothing was written to "));
+}
+
 TEST(PackIdentity, DependsOnLayoutAndSources) {
   const std::vector<SourceFile> sources = {{.path = "a",
                                             .name = "a",

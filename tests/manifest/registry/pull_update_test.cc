@@ -151,6 +151,31 @@ TEST_F(UpdateTest, NamesADamagedLock) {
   EXPECT_THAT(error.hint, HasSubstr("remove the file"));
 }
 
+TEST_F(UpdateTest, RepairsAnOutputWhoseManifestIsGoneOrDamaged) {
+  Pulls({1}, Ref("now"));
+  PullOptions force;
+  force.force = true;
+  for (const PullOptions& options : {PullOptions(), Updating(), force}) {
+    fs::remove(dir_ / "out/distribution.json");
+    const auto missing = PullGroups({}, Ref("now"), "out", options);
+    ASSERT_TRUE(missing) << missing.error().message;
+    EXPECT_THAT(missing->groups, ElementsAre(1));
+    ExpectSameFiles();
+    fs::remove(dir_ / "out/distribution.json");
+    fixtures::WriteFile(dir_ / "out/distribution.json", "{");
+    const auto damaged = PullGroups({}, Ref("now"), "out", options);
+    ASSERT_TRUE(damaged) << damaged.error().message;
+    ExpectSameFiles();
+    EXPECT_TRUE(Verifies({1}));
+  }
+  // Nothing is known about a version that is not the one that was pulled.
+  MoveTag();
+  fs::remove(dir_ / "out/distribution.json");
+  const Error error = Refusal(Ref("now"), {1}, Updating());
+  EXPECT_THAT(error.message, HasSubstr("but no distribution.json"));
+  EXPECT_THAT(error.hint, HasSubstr("the same pull again brings back what is missing"));
+}
+
 TEST_F(UpdateTest, ReplacesOnlyWhatWasPulled) {
   MoveTag();
   Write("out");

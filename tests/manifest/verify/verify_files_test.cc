@@ -1,3 +1,5 @@
+#include <gmock/gmock.h>
+
 #include <filesystem>
 
 #include "fixtures/temp_dir.h"
@@ -73,6 +75,16 @@ TEST(VerifyFilesTest, RefusesALinkThatLeadsOutAndDoesNotReadIt) {
   const VerifyReport report = Verify(dir.path());
   EXPECT_EQ(BrokenRules(report), Rules{"no-links-outside"}) << TextOf(report);
   EXPECT_EQ(report.findings[0].file, kTrunk);
+}
+
+TEST(VerifyFilesTest, NamesALinkToNothing) {
+  const fixtures::TempDir dir;
+  sample::Make().WriteTo(dir.path());
+  fs::remove(dir / kTrunk);
+  fs::create_symlink("nothing", dir / kTrunk);
+  const VerifyReport report = Verify(dir.path());
+  EXPECT_EQ(BrokenRules(report), Rules{"files-present"}) << TextOf(report);
+  EXPECT_THAT(report.findings[0].message, testing::HasSubstr("bytes, found a link to nothing"));
 }
 
 TEST(VerifyFilesTest, RefusesALinkedDirectoryThatLeadsOut) {

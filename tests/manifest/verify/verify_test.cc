@@ -181,7 +181,7 @@ const std::vector<Breakage>& Breakages() {
          sample::AddBundle(d, Role::kGroup, 1, {tensors[0]}, "groups/001/more.safetensors");
        },
        "expected once, found 2 times"},
-      {"files-present", [](D& d) { d.files.erase(kGroup1); }, "file: expected one of"},
+      {"files-present", [](D& d) { d.files.erase(kGroup1); }, "expected a file of "},
       {"files-present",
        [](D& d) {
          d.files.erase(kGroup1);

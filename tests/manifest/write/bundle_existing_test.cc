@@ -135,7 +135,7 @@ TEST_F(ExistingOutput, ForceKeepsADirectoryThatOnlyHoldsAFileOfThatName) {
   fixtures::WriteFile(dir_ / "docs/distribution.json", "{}");
   const Error error = Refusal("docs", Forced());
   EXPECT_EQ(error.code, Code::kInvalidArgument);
-  EXPECT_THAT(error.message, HasSubstr(" holds a distribution.json that moepack did not write: "));
+  EXPECT_THAT(error.message, HasSubstr(" holds a distribution.json that cannot be read: "));
   EXPECT_THAT(error.hint, HasSubstr("--force replaces only what moepack wrote"));
 }
 

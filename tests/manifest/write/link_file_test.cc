@@ -38,6 +38,14 @@ TEST_F(LinkFileTest, EveryKindOfLinkHasTheBytesOfTheSource) {
   }
 }
 
+TEST_F(LinkFileTest, OnlyACopyTakesTheBytesAgain) {
+  const std::string out = (dir_ / "new/node").string();
+  EXPECT_FALSE(WillCopy(dir_ / "trunk", out, LinkKind::kAuto));
+  EXPECT_FALSE(WillCopy("/proc/version", out, LinkKind::kHardlink)) << "it fails instead";
+  EXPECT_TRUE(WillCopy(dir_ / "trunk", out, LinkKind::kCopy));
+  EXPECT_TRUE(WillCopy("/proc/version", out, LinkKind::kAuto)) << "another file system";
+}
+
 TEST_F(LinkFileTest, ASymlinkIsRelativeToWhereTheNodeWillBe) {
   ASSERT_TRUE(Link(LinkKind::kSymlink));
   EXPECT_EQ(fs::read_symlink(dir_ / "staged/t"), "../trunk");

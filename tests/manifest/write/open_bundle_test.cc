@@ -32,7 +32,7 @@ TEST(OpenBundle, AFileThatWasNotPulledIsAbsentWithAHint) {
   ASSERT_FALSE(not_pulled);
   EXPECT_EQ(not_pulled.error().message, missing.error().message);
   EXPECT_THAT(not_pulled.error().hint, HasSubstr("dist/pulled.json names the groups"));
-  EXPECT_THAT(not_pulled.error().hint, HasSubstr("--group"));
+  EXPECT_THAT(not_pulled.error().hint, HasSubstr("pull the others, too"));
 }
 
 }  // namespace

@@ -106,6 +106,7 @@ TEST_F(RegistryReads, FindsATagByHeadOrElseByGet) {
   EXPECT_EQ(none.error().code, Code::kNotFound);
   EXPECT_THAT(none.error().message,
               HasSubstr("/a/b:v2: not found, or no permission (status 404, MANIFEST_UNKNOWN: "));
+  EXPECT_THAT(none.error().hint, HasSubstr("/a/b` lists the tags"));
 }
 
 // The storage of a registry: its addresses are signed for GET, and it has a type of its own for

@@ -51,6 +51,21 @@ class WebLayoutCommands : public RemoteCommands {
   nlohmann::json published_;
 };
 
+TEST_F(WebLayoutCommands, AServerWithoutRangesIsNamedWithoutAnOptionThatPullLacks) {
+  Serve("/models/", "web/models");
+  server_.SetFault([this](const FakeRequest& request, FakeAnswer& answer) {
+    if (request.path.find("/blobs/") == std::string::npos || answer.status != 206) return;
+    const std::string file = request.path.substr(std::string("/models").size());
+    answer = Plain(200, cli::ReadFile(workspace_ / ("web/models" + file)));
+    answer.Set("Content-Type", "application/octet-stream");
+  });
+  const ToolRun run = Moepack("pull " + Layout(server_.origin()) + " --group 1 -o pulled");
+  EXPECT_EQ(run.status, 5);
+  EXPECT_THAT(run.err, HasSubstr("the server ignores Range"));
+  EXPECT_THAT(run.err, HasSubstr("use a server that knows ranges"));
+  EXPECT_THAT(run.err, testing::Not(HasSubstr("--allow-full-download")));
+}
+
 TEST_F(WebLayoutCommands, FetchesOnlyOneGroup) {
   Serve("/models/", "web/models");
   server_.SetListing(false);

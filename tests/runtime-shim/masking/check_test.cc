@@ -6,6 +6,8 @@
 #include <fstream>
 #include <set>
 
+#include "manifest/document/pull_lock.h"
+#include "manifest/node/assemble.h"
 #include "tests/manifest/find_bundle.h"
 #include "tests/runtime-shim/load/sample.h"
 
@@ -158,6 +160,34 @@ TEST_F(CheckOfTiny, RefusesOtherSourcesAndMissingGroups) {
   CheckOptions options;
   options.group = 3;
   EXPECT_THAT(Refusal(Dir("plain"), options).message, HasSubstr("expected 0 to 2, found 3"));
+}
+
+TEST_F(CheckOfTiny, ANodeIsNoDistribution) {
+  ASSERT_TRUE(manifest::AssembleNode(Dir("gguf"), Dir("node"), manifest::AssembleOptions()));
+  const Error error = Refusal(Dir("node"));
+  EXPECT_EQ(error.code, Code::kInvalidArgument);
+  EXPECT_THAT(error.message, HasSubstr("expected a distribution, found a node's directory"));
+  EXPECT_THAT(Refusal(tiny::kSource.string()).message, HasSubstr("found a model without groups"));
+}
+
+TEST_F(CheckOfTiny, WithASourceItNeedsOnlyTheGroupThatIsChecked) {
+  fs::copy(Dir("gguf"), Dir("pulled"), fs::copy_options::recursive);
+  fs::remove_all(Dir("pulled") + "/groups/000");
+  fs::remove_all(Dir("pulled") + "/groups/002");
+  const manifest::PullLock lock{
+      "oci://a.example/b:v1", "sha256:" + std::string(64, 'a'), {1}, "one"};
+  fixtures::WriteFile(Dir("pulled") + "/pulled.json", manifest::WriteLock(lock));
+  CheckOptions options;
+  options.group = 1;
+  options.against = tiny::kSource.string();
+  const CheckReport report = Check("pulled", options);
+  EXPECT_EQ(report.nodes.size(), 3u);
+  for (const CheckedNode& node : report.nodes) EXPECT_TRUE(node.passed());
+  options.against.clear();
+  const Error error = Refusal(Dir("pulled"), options);
+  EXPECT_EQ(error.code, Code::kNotFound);
+  EXPECT_THAT(error.hint, HasSubstr("the masked model is made of all groups"));
+  EXPECT_THAT(error.hint, HasSubstr("--against SRC"));
 }
 
 TEST_F(CheckOfTiny, RunsTheGivenTokens) {

@@ -65,6 +65,12 @@ TEST_F(Assemble, AMissingGroupIsAUsageError) {
   EXPECT_THAT(run.err, HasSubstr("expected 0 to 2, found 3"));
 }
 
+TEST_F(Assemble, OfAReferenceItNamesThePullOfTheSameGroup) {
+  const ToolRun run = workspace_.Moepack("assemble layout:models:v1 --group 1 -o node");
+  EXPECT_EQ(run.status, 5) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("`moepack pull layout:models:v1 --group 1 -o pulled`"));
+}
+
 TEST_F(Assemble, RefusesAnOutputInsideOrAroundTheInput) {
   const std::string before = workspace_.Listing();
   for (const char* out : {"out/node", "out/groups/node", "out/a/b/node", ".", "out"}) {

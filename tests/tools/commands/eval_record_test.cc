@@ -88,6 +88,23 @@ TEST_F(EvalRecord, RecordsOnlyForADistributionAsNodesGetIt) {
   EXPECT_THAT(run.err, HasSubstr("it records the distribution as nodes get it"));
 }
 
+TEST_F(EvalRecord, RefusesADirectoryThatWasPulledWithAnOlderOverlay) {
+  for (const char* command :
+       {"build fixtures/tiny-moe --groups 2 --overlay-file fixtures/tiny-overlay.json -o one",
+        "overlay one --overlay-file fixtures/tiny-overlay-2.json -o two"}) {
+    const ToolRun run = workspace_.Moepack(command);
+    ASSERT_EQ(run.status, 0) << run.err;
+  }
+  WriteAll(workspace_ / "two/pulled.json",
+           R"({"version": 1, "reference": "layout:models:v1", "digest": "sha256:)" +
+               std::string(64, 'a') + R"(", "groups": [0, 1], "overlay": "generalists-1"})");
+  const ToolRun run =
+      workspace_.Moepack("eval two --text fixtures/texts/header.txt --generate 0 --record");
+  EXPECT_EQ(run.status, 2) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("--record needs the current overlay"));
+  EXPECT_THAT(run.err, HasSubstr("overlay \"generalists-1\" was pulled"));
+}
+
 TEST_F(EvalRecord, DiffShowsRecordedFigures) {
   ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 2 -o fresh").status, 0);
   ASSERT_EQ(workspace_.Moepack(eval_ + " --record").status, 0);

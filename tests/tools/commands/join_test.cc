@@ -136,7 +136,7 @@ TEST_F(JoinCommand, RefusesInputsThatCannotBeJoined) {
         Case{"m0 m1 -o m1", 2, "is the input itself"},
         Case{"m0 m1 -o m1/x", 2, "lies inside the input"},
         Case{"m0 m1 -o fixtures", 2, "fixtures already exists"},
-        Case{"m0 m1 -o fixtures --force", 2, "which moepack did not write"},
+        Case{"m0 m1 -o fixtures --force", 2, "but no distribution.json or moepack_node.json"},
         Case{"m0 m1 -o out --link symlink", 2, "expected one of auto, hardlink, reflink, copy"}}) {
     const std::string before = workspace_.Listing();
     const ToolRun run = workspace_.Moepack(std::string("join ") + one.arguments);

@@ -115,7 +115,7 @@ TEST(ShardExperts, AnExistingOutputIsRefusedBeforeAnyWarning) {
   const Workspace workspace;
   WriteAll(workspace / "out/mine.txt", "mine");
   EXPECT_THAT(workspace.Moepack(std::string(kShardToOut) + "--dry-run --force").err,
-              HasSubstr("holds \"mine.txt\", which moepack did not write"));
+              HasSubstr("holds \"mine.txt\", but no distribution.json"));
   for (const std::string command : {"shard-experts", "build"}) {
     const std::string make = command + " fixtures/tiny-moe --groups 3 -o ";
     EXPECT_THAT(workspace.Moepack(make + "new --dry-run").err, HasSubstr("warning: ")) << command;

@@ -69,6 +69,8 @@ TEST_F(UsageErrors, ASourceThatIsNotADistributionIsNamedWithTheCommandsThatTakeI
     ExpectRefusal(with("a.gguf"), "a.gguf is a GGUF model, not a distribution");
   }
   ExpectRefusal("assemble node --group 0 -o new", "node is a node, not a distribution");
+  std::filesystem::remove(workspace_ / "node/moepack_node.json");
+  ExpectRefusal("verify node", "if it is a node, its moepack_node.json is missing");
 }
 
 }  // namespace

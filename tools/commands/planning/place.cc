@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "libshard/base/text/text.h"
+#include "manifest/document/node_record.h"
 #include "runtime-shim/eval/race_groups.h"
 #include "runtime-shim/session/placer.h"
 #include "tools/base/command.h"
@@ -89,9 +90,7 @@ class Placing {
     SHARD_TRY(node_, OpenNode(arguments_.runtime.source, arguments_.runtime));
     PrintNotes(node_->weights().notes);
     if (node_->weights().plan) return Ok();
-    return Error{Code::kInvalidArgument, Cat(arguments_.runtime.source,
-                                             ": expected a distribution, found a model without "
-                                             "groups")};
+    return manifest::HasNoGroups(arguments_.runtime.source);
   }
 
   Result<SessionPlace> ByModel(const TokenSession& session) {
@@ -208,6 +207,9 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddRuntimeSource(app, "DIST", "The distribution for which to choose a group.",
                    arguments->runtime.source, arguments->runtime);
+  arguments->runtime.load.not_pulled_hint =
+      "probe and race ask the model with all groups, so pull the others, too; --rule table needs "
+      "none";
   AddSessions(app, *arguments);
   AddRules(app, *arguments);
   AddExecutor(app, arguments->runtime);

@@ -106,6 +106,7 @@ struct Outcome {
   const PartBytes* bytes;
   const std::vector<std::string>& warnings;
   uint64_t document_bytes;
+  bool config_alone = false;
 };
 
 std::string PlanLine(const Outcome& outcome) {
@@ -117,6 +118,7 @@ std::string PlanLine(const Outcome& outcome) {
 }
 
 std::string WrittenPlanText(const Outcome& outcome) {
+  if (outcome.config_alone) return "no plan file: it needs the checkpoint, not its config alone";
   return Cat(outcome.arguments.dry_run ? "would write " : "wrote ", Shown(outcome.arguments.out),
              " (", FormatCount(outcome.document_bytes), " bytes)");
 }
@@ -278,7 +280,7 @@ Result<int> Run(Arguments& arguments) {
 
   SHARD_TRY(const std::string document, PlanText(model, made.plan));
   return Write({arguments, model, made, planned.types ? &*planned.types : nullptr,
-                bytes ? &*bytes : nullptr, warnings, document.size()},
+                bytes ? &*bytes : nullptr, warnings, document.size(), opened.config_alone},
                document);
 }
 

@@ -6,6 +6,8 @@
 #include "libshard/base/text/text.h"
 #include "libshard/sizing/cache_shape.h"
 #include "libshard/sizing/fit_nodes.h"
+#include "manifest/document/file_names.h"
+#include "manifest/registry/artifact/reference.h"
 #include "tools/base/output.h"
 #include "tools/options/source.h"
 
@@ -73,9 +75,33 @@ Status AddStages(const NodeSizer& sizer, const Machines& machines, uint32_t stag
   return Ok();
 }
 
+// Operators have only what was published, and look for what a node of it needs.
+Error IsSplit(const std::string& named, const char* what) {
+  return {
+      Code::kInvalidArgument, Cat(named, ": expected a model, found ", what),
+      "plan needs the model that it was made from; for the memory of one of its nodes, "
+      "assemble the node, then name its directory: plan NODE --groups 1 --context 4k --dry-run"};
+}
+
+Status CheckIsNoDistribution(const SourceArguments& arguments) {
+  const auto read = registry::ParseReference(arguments.source);
+  const bool published = read && read->kind != registry::Reference::Kind::kFiles &&
+                         !IsAddress(arguments.source) && !CheckIsNoReference(arguments.source);
+  return published ? Status(IsSplit(arguments.shown(), "a published distribution")) : Ok();
+}
+
+Result<MoeModel> OpenUnsplit(const moepack::Source& source, const SourceArguments& arguments) {
+  auto model = OpenModel(source, arguments);
+  if (model || !source.file.empty()) return model;
+  const auto distribution = source.tree->Has(manifest::kManifestFile);
+  if (!distribution || !*distribution) return model;
+  return IsSplit(arguments.shown(), "a distribution");
+}
+
 }  // namespace
 
 Result<PlannedModel> OpenPlanned(const SourceArguments& arguments) {
+  SHARD_CHECK(CheckIsNoDistribution(arguments));
   SHARD_TRY(moepack::Source source, OpenSource(arguments.source, arguments.remote));
   PlannedModel out;
   if (const auto index = IndexAlone(source)) {
@@ -91,7 +117,7 @@ Result<PlannedModel> OpenPlanned(const SourceArguments& arguments) {
     out.promised = std::move(promised.model);
     return out;
   }
-  SHARD_TRY(out.model, OpenModel(source, arguments));
+  SHARD_TRY(out.model, OpenUnsplit(source, arguments));
   if (!out.model->checkpoint().names_only() || !out.model->has_config()) return out;
   auto promised = PromisedBeside(source, arguments.model);
   if (promised) {

@@ -76,9 +76,16 @@ Status CheckSweptPlan(const PlanOptions& plan) {
 // "6MB" of "6MBx1".
 std::string OneMachine(const std::string& node) { return node.substr(0, Lower(node).find('x')); }
 
-// Makes the plan of a row.
-std::string PlanCommand(const SourceArguments& source, const MachineArguments& machines,
-                        const PlanOptions& plan, const SweepRow& row) {
+struct SweepInput {
+  const SourceArguments& source;
+  const MachineArguments& machines;
+  const PlanOptions& plan;
+  bool config_alone = false;
+};
+
+// Makes the plan of a row, or shows it, if only a config is there.
+std::string PlanCommand(const SweepInput& input, const SweepRow& row) {
+  const auto& [source, machines, plan, config_alone] = input;
   CommandLine line("plan");
   line.AddPath(source.shown());
   line.AddPath("--family", source.model.family_file);
@@ -95,14 +102,14 @@ std::string PlanCommand(const SourceArguments& source, const MachineArguments& m
   if (machines.reserve) line.Add("--reserve", std::to_string(*machines.reserve));
   for (const std::string& file : plan.statistics_files) line.AddPath("--statistics", file);
   line.Add("--partition", plan.partition.value_or(""));
+  if (config_alone) line.Add("--dry-run");
   return line.Text();
 }
 
 // The plan of the best row, unless nothing fits.
-std::string NextStep(const SourceArguments& source, const MachineArguments& machines,
-                     const PlanOptions& plan, const SweepTable& table) {
+std::string NextStep(const SweepInput& input, const SweepTable& table) {
   const SweepRow& best = table.rows.front();
-  if (best.fits) return Cat("\nnext:\n  ", PlanCommand(source, machines, plan, best), "\n");
+  if (best.fits) return Cat("\nnext:\n  ", PlanCommand(input, best), "\n");
   return "\nnothing fits: try more --groups, a larger --node, smaller --recipes or a shorter "
          "--context\n";
 }
@@ -127,10 +134,10 @@ Result<int> RunSweep(const SourceArguments& source, const MachineArguments& argu
   if (arguments.damage) options.damage = DamageOf(model.planned());
   SHARD_TRY(const SweepTable table, Sweep(model.sized(), options));
   PrintNotes(table.notes);
-  SHARD_CHECK(
-      json ? WriteJsonResult(SweepJson(table, options))
-           : WriteReport(SweepText(table, options) + NextStep(source, arguments, plan, table),
-                         SweepLine(table, options)));
+  const SweepInput input{source, arguments, plan, model.config_alone};
+  SHARD_CHECK(json ? WriteJsonResult(SweepJson(table, options))
+                   : WriteReport(SweepText(table, options) + NextStep(input, table),
+                                 SweepLine(table, options)));
   return kExitDone;
 }
 

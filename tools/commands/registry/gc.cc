@@ -38,7 +38,8 @@ Result<std::string> DirectoryOf(const std::string& text) {
   SHARD_TRY(const Reference reference, registry::ParseReference(text));
   std::error_code error;
   const bool here = std::filesystem::exists(text, error);
-  const bool is_server = !here && registry::MeantReference(text).starts_with("oci://");
+  const bool is_server = reference.kind == Reference::Kind::kFiles && !here &&
+                         registry::MeantReference(text).starts_with("oci://");
   if (reference.kind == Reference::Kind::kServer || is_server ||
       reference.kind == Reference::Kind::kWebLayout) {
     return Error{Code::kUnsupported,

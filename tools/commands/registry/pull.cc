@@ -49,12 +49,12 @@ struct Outcome {
 
 // Makes the node of the first group, with the overlay that was pulled.
 std::string AssembleCommand(const Arguments& arguments, const PullReport& report) {
-  const std::string group = Cat(report.groups[0]);
+  const std::string group = Cat(report.groups[0]), &asked = arguments.pull.node;
   CommandLine line("assemble");
   line.AddPath(arguments.out);
   line.Add("--group", group);
   line.Add("--overlay", report.overlay.value_or(std::string(kNoOverlay)));
-  line.AddPath("-o", FreePath("node-" + group));
+  line.AddPath("-o", asked.empty() ? FreePath("node-" + group) : asked);
   return line.Text();
 }
 
@@ -148,6 +148,15 @@ Result<Outcome> PullWithProgress(Arguments& arguments) {
   return Outcome{std::move(report), progress.seconds(), {}};
 }
 
+// The pull is complete, whatever became of the node.
+Error NotAssembled(const Arguments& arguments, const PullReport& report, Error error) {
+  error.message = Cat(Shown(arguments.out), " holds all that was pulled, but ",
+                      Shown(arguments.pull.node), " was not assembled: ", error.message);
+  error.hint = Cat(error.hint, error.hint.empty() ? "" : "; ", "then `",
+                   AssembleCommand(arguments, report), "` makes the node");
+  return error;
+}
+
 Status Assemble(const Arguments& arguments, Outcome& outcome) {
   const std::string& node = arguments.pull.node;
   if (node.empty() || arguments.pull.dry_run) return Ok();
@@ -159,7 +168,9 @@ Status Assemble(const Arguments& arguments, Outcome& outcome) {
   options.force = arguments.pull.force;
   options.pack.jobs = arguments.pull.pack.jobs;
   options.pack.progress = progress.Shows();
-  SHARD_TRY(outcome.node, manifest::AssembleNode(arguments.out, node, options));
+  auto assembled = manifest::AssembleNode(arguments.out, node, options);
+  if (!assembled) return NotAssembled(arguments, outcome.report, std::move(assembled).error());
+  outcome.node = *std::move(assembled);
   return Ok();
 }
 

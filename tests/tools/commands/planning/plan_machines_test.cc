@@ -104,6 +104,45 @@ TEST(PlanMachines, AConfigAloneGivesSizesButNoPlan) {
   EXPECT_EQ(promised["memory"]["nodes"][0]["cache"], real["memory"]["nodes"][0]["cache"]);
 }
 
+TEST(PlanMachines, TheNextStepOfASweepOfAConfigRuns) {
+  const Workspace workspace;
+  std::filesystem::create_directories(workspace / "alone");
+  std::filesystem::copy(workspace / "fixtures/tiny-moe/config.json", workspace / "alone");
+  const ToolRun sweep = workspace.Moepack(
+      "plan alone --sweep --groups 2 --recipes Q8_0 --context 256 --reserve 100k --node 1GB");
+  EXPECT_EQ(sweep.status, 0) << sweep.err;
+  const std::string next = "\nnext:\n  moepack ";
+  const size_t at = sweep.out.find(next);
+  ASSERT_NE(at, std::string::npos) << sweep.out;
+  const std::string command = sweep.out.substr(at + next.size());
+  EXPECT_THAT(command, testing::EndsWith(" --dry-run\n"));
+  const ToolRun plan = workspace.Moepack(command.substr(0, command.size() - 1));
+  EXPECT_EQ(plan.status, 0) << plan.err;
+  EXPECT_THAT(plan.out, HasSubstr("no plan file: it needs the checkpoint"));
+  EXPECT_THAT(plan.out, testing::Not(HasSubstr("would write")));
+}
+
+TEST(PlanMachines, OfADistributionItSaysWhatCountsTheMemoryOfANode) {
+  const Workspace workspace;
+  ASSERT_EQ(workspace.Moepack("build fixtures/tiny-moe --groups 3 --recipe Q8_0 -o out").status, 0);
+  ASSERT_EQ(workspace.Moepack("publish out layout:models:v1").status, 0);
+  for (const auto& [source, what] :
+       {std::pair{"out", "out: expected a model, found a distribution"},
+        std::pair{"layout:models:v1", ": expected a model, found a published distribution"},
+        std::pair{"oci://localhost:1/a:v1",
+                  ": expected a model, found a published distribution"}}) {
+    const ToolRun run = workspace.Moepack(std::string("plan ") + source + " --node 1GBx3");
+    EXPECT_EQ(run.status, 2) << run.err;
+    EXPECT_THAT(run.err, HasSubstr(what));
+    EXPECT_THAT(run.err, HasSubstr("plan NODE --groups 1 --context 4k --dry-run"));
+  }
+  ASSERT_EQ(workspace.Moepack("assemble out --group 1 -o node").status, 0);
+  const auto json = workspace.Json("plan node --groups 1 --context 256 --dry-run --json");
+  ASSERT_EQ(json["memory"]["nodes"].size(), 1u);
+  EXPECT_GT(json["memory"]["nodes"][0]["cache"], 0);
+  EXPECT_GT(json["memory"]["nodes"][0]["buffers"], 0);
+}
+
 TEST(PlanMachines, ASweepComparesGroupsAndRecipes) {
   const Workspace workspace;
   const auto json = workspace.Json(

@@ -43,6 +43,24 @@ TEST_F(GcCommand, RemovesTheSignaturesOfWhatIsGone) {
   EXPECT_EQ(workspace_.Moepack("verify layout:models:v1 --key release.pub").status, 0);
 }
 
+// A place with '/' is no registry's.
+TEST_F(GcCommand, ClearsALayoutInADirectoryFromWhichEveryTagWasRemoved) {
+  ASSERT_EQ(workspace_.Moepack("publish out layout:shelf/models:v1 --link copy").status, 0);
+  ASSERT_EQ(workspace_.Moepack("tag layout:shelf/models:v1 --remove").status, 0);
+  const ToolRun run = workspace_.Moepack("gc layout:shelf/models");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("kept 0 blobs, 0 B"));
+  EXPECT_TRUE(std::filesystem::is_empty(workspace_ / "shelf/models/blobs/sha256"));
+}
+
+TEST_F(GcCommand, OfALayoutWithoutIndexItNamesPublish) {
+  std::filesystem::remove(workspace_ / "models/index.json");
+  const ToolRun run = workspace_.Moepack("gc layout:models");
+  EXPECT_EQ(run.status, 5);
+  EXPECT_THAT(run.err, HasSubstr("models/index.json"));
+  EXPECT_THAT(run.err, HasSubstr("hint: publish again"));
+}
+
 TEST_F(GcCommand, NamesForeignFiles) {
   WriteAll(workspace_ / "models/blobs/sha256/notes.txt", "mine");
   WriteAll(workspace_ / "models/ingest/a.part", "half");

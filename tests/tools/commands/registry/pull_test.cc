@@ -182,6 +182,18 @@ TEST_F(PullCommand, AssembleNeedsOneGroupOfThoseThatTheOutputHas) {
             0);
 }
 
+TEST_F(PullCommand, SaysThatThePullIsCompleteIfTheNodeIsNot) {
+  Publish("--recipe Q4_K_M");
+  // Nothing is there, so it is refused only when the node is written.
+  const ToolRun run =
+      workspace_.Moepack("pull layout:models:v1 --group 1 -o pulled --assemble /proc/node");
+  EXPECT_EQ(run.status, 5);
+  EXPECT_EQ(workspace_.Moepack("verify pulled").status, 0);
+  EXPECT_THAT(run.err, HasSubstr("pulled holds all that was pulled, but /proc/node was not "
+                                 "assembled: "));
+  EXPECT_THAT(run.err, HasSubstr("`moepack assemble pulled --group 1 -o /proc/node` makes"));
+}
+
 TEST_F(PullCommand, AssembleIsRefusedBeforeAnythingIsFetched) {
   Publish("");
   const std::string before = workspace_.Listing();
@@ -235,9 +247,31 @@ TEST_F(PullOverlays, ANodeGetsTheOverlayThatWasPulled) {
   EXPECT_EQ(NodeRecord("again"), NodeRecord("expected"));
 }
 
+TEST_F(PullOverlays, OtherCommandsTakeTheOverlayThatWasPulled) {
+  Done("pull layout:models:v2 --group 1 --overlay generalists-1 -o pulled");
+  Done("assemble out2 --group 1 --overlay generalists-1 -o expected");
+  const ToolRun assembled = Done("assemble pulled --group 1 -o alone");
+  EXPECT_EQ(NodeRecord("alone"), NodeRecord("expected"));
+  EXPECT_THAT(assembled.err, HasSubstr("note: pulled/pulled.json: overlay \"generalists-1\" was "
+                                       "pulled, so it is taken instead of the current one"));
+  // Also if the directory has both.
+  Done("pull layout:models:v2 --overlay generalists-2 -o pulled");
+  Done("pull layout:models:v2 --overlay generalists-1 -o pulled");
+  Done("assemble pulled --group 1 -o both");
+  EXPECT_EQ(NodeRecord("both"), NodeRecord("expected"));
+  const auto replica = [&](const std::string& options) {
+    return workspace_.Json("run pulled --group 1 --tokens 1,2 -n 1 --json " +
+                           options)["loaded"]["replica_version"];
+  };
+  EXPECT_EQ(replica(""), replica("--overlay generalists-1"));
+  EXPECT_NE(replica(""), replica("--overlay generalists-2"));
+}
+
 TEST_F(PullOverlays, ANodeCanBeMadeWithoutAnOverlay) {
   Done("pull layout:models:v2 --group 1 --overlay none -o pulled --assemble node");
   Done("assemble out2 --group 1 --overlay none -o expected");
+  EXPECT_THAT(Done("run pulled --group 1 --tokens 1,2 -n 1").err,
+              HasSubstr("pulled without an overlay, so none is taken"));
   EXPECT_EQ(NodeRecord("node"), NodeRecord("expected"));
   const ToolRun run = Done("pull layout:models:v2 -o pulled");
   EXPECT_THAT(run.out, HasSubstr("\n  moepack assemble pulled --group 1 --overlay none -o "));

@@ -1,4 +1,5 @@
-// What an output was pulled from, so that the next pull gets the same, wherever a tag has moved.
+// What an output was pulled from, so that the next pull gets the same, wherever a tag has moved,
+// and nodes get the overlay that was pulled.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/files/inside_directory.h"
+#include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
+#include "libshard/plan/plan.h"
 
-namespace moepack::registry {
+namespace moepack::manifest {
 
 struct PullLock {
   std::string reference;  // with its tag, without digest and secrets
@@ -27,4 +29,14 @@ Result<PullLock> ParseLock(const std::string& where, std::string_view text);
 // For the directory of a distribution; no value if there is no lock.
 Result<std::optional<PullLock>> ReadLock(const std::string& directory);
 
-}  // namespace moepack::registry
+// The overlay of a node for which none was named.
+struct DefaultOverlay {
+  std::string version = {};  // "" for the current one
+  bool none = false;         // pulled without one
+  std::string note = {};     // "" if it is the current one
+};
+// What was pulled decides, because the files of the current overlay may be absent. Only a directory
+// on this machine was pulled.
+Result<DefaultOverlay> OverlayByDefault(const SourceTree& distribution, const Plan& plan);
+
+}  // namespace moepack::manifest

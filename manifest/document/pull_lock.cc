@@ -1,14 +1,15 @@
-#include "manifest/registry/pull_lock.h"
+#include "manifest/document/pull_lock.h"
 
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/digest.h"
+#include "libshard/base/files/inside_directory.h"
 #include "libshard/base/text/record.h"
 #include "libshard/base/text/text.h"
-#include "manifest/document/manifest.h"
-#include "manifest/registry/artifact/reference.h"
+#include "manifest/document/file_names.h"
 
-namespace moepack::registry {
+namespace moepack::manifest {
 namespace {
 
 constexpr uint64_t kMaxLock = 1u << 20;
@@ -16,7 +17,8 @@ constexpr uint64_t kLockVersion = 1;
 
 Result<std::string> ReadSetDigest(const JsonFields& fields, const char* name) {
   SHARD_TRY(std::string digest, fields.String(name));
-  if (IsDigest(digest)) return digest;
+  constexpr std::string_view kAlgorithm = "sha256:";
+  if (digest.starts_with(kAlgorithm) && IsHex(digest.substr(kAlgorithm.size()), 64)) return digest;
   return fields.Wrong(name, "sha256: and 64 hexadecimal digits");
 }
 
@@ -71,11 +73,25 @@ Result<std::optional<PullLock>> ReadLock(const std::string& directory) {
   auto opened = InsideDirectory::Open(directory);
   if (!opened && opened.error().code == Code::kNotFound) return std::optional<PullLock>();
   if (!opened) return opened.error();
-  SHARD_TRY(const InsideDirectory::Kind kind, opened->KindOf(manifest::kPullLockFile));
+  SHARD_TRY(const InsideDirectory::Kind kind, opened->KindOf(kPullLockFile));
   if (kind == InsideDirectory::Kind::kNothing) return std::optional<PullLock>();
-  SHARD_TRY(const std::string text, opened->ReadText(manifest::kPullLockFile, kMaxLock));
+  SHARD_TRY(const std::string text, opened->ReadText(kPullLockFile, kMaxLock));
   SHARD_TRY(PullLock lock, ParseLock(Cat(directory, "/", manifest::kPullLockFile), text));
   return std::optional(std::move(lock));
 }
 
-}  // namespace moepack::registry
+Result<DefaultOverlay> OverlayByDefault(const SourceTree& distribution, const Plan& plan) {
+  const auto directory = distribution.LocalPath("");
+  if (!directory || plan.overlays.empty()) return DefaultOverlay();
+  SHARD_TRY(const std::optional<PullLock> lock, ReadLock(directory->string()));
+  if (!lock || lock->overlay == "" || lock->overlay == plan.current_overlay()->version)
+    return DefaultOverlay();
+  DefaultOverlay chosen{.version = lock->overlay.value_or(""), .none = !lock->overlay};
+  chosen.note = Cat(distribution.NameOf(kPullLockFile), ": ",
+                    chosen.none ? "pulled without an overlay, so none is taken"
+                                : Cat("overlay ", Quoted(chosen.version),
+                                      " was pulled, so it is taken instead of the current one"));
+  return chosen;
+}
+
+}  // namespace moepack::manifest

@@ -1,8 +1,12 @@
-#include "manifest/registry/pull_lock.h"
+#include "manifest/document/pull_lock.h"
 
 #include <gmock/gmock.h>
 
-namespace moepack::registry {
+#include "fixtures/temp_dir.h"
+#include "libshard/base/files/local_tree.h"
+#include "manifest/document/file_names.h"
+
+namespace moepack::manifest {
 namespace {
 
 using testing::HasSubstr;
@@ -50,6 +54,41 @@ TEST(PullLock, RefusesInvalidLocks) {
   }
 }
 
+Plan TwoOverlays() {
+  Plan plan;
+  plan.overlays = {{"v1", "", {}, {}}, {"v2", "", {}, {}}};
+  return plan;
+}
+
+TEST(OverlayByDefault, IsTheOneThatWasPulled) {
+  const fixtures::TempDir dir;
+  const LocalTree tree(dir.path());
+  const auto choice = [&](const Plan& plan) {
+    const auto chosen = OverlayByDefault(tree, plan);
+    EXPECT_TRUE(chosen) << chosen.error().message;
+    return chosen ? *chosen : DefaultOverlay{.version = "?"};
+  };
+  EXPECT_EQ(choice(TwoOverlays()).version, "") << "it was not pulled";
+  PullLock lock = Sample();
+  fixtures::WriteFile(dir / kPullLockFile, WriteLock(lock));
+  EXPECT_EQ(choice(TwoOverlays()).version, "");
+  EXPECT_EQ(choice(TwoOverlays()).note, "") << "v2 is the current one";
+  lock.overlay = "v1";
+  fixtures::WriteFile(dir / kPullLockFile, WriteLock(lock));
+  EXPECT_EQ(choice(TwoOverlays()).version, "v1");
+  EXPECT_THAT(choice(TwoOverlays()).note,
+              HasSubstr("pulled.json: overlay \"v1\" was pulled, so it is taken"));
+  EXPECT_EQ(choice(Plan()).version, "") << "it has none";
+  lock.overlay.reset();
+  fixtures::WriteFile(dir / kPullLockFile, WriteLock(lock));
+  EXPECT_TRUE(choice(TwoOverlays()).none);
+  EXPECT_THAT(choice(TwoOverlays()).note, HasSubstr("pulled without an overlay"));
+  fixtures::WriteFile(dir / kPullLockFile, "{");
+  const auto damaged = OverlayByDefault(tree, TwoOverlays());
+  ASSERT_FALSE(damaged);
+  EXPECT_EQ(damaged.error().code, Code::kCorrupt);
+}
+
 TEST(PullLock, AMissingDirectoryHasNoLock) {
   const auto read = ReadLock("/nonexistent/directory");
   ASSERT_TRUE(read);
@@ -57,4 +96,4 @@ TEST(PullLock, AMissingDirectoryHasNoLock) {
 }
 
 }  // namespace
-}  // namespace moepack::registry
+}  // namespace moepack::manifest
