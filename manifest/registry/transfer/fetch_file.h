@@ -20,8 +20,7 @@ namespace moepack::registry {
 // again; a registry answers that it has the blob, and stores no other bytes for it.
 inline constexpr const char* kCorruptOnServerHint =
     "the copy on the server is corrupt: publish it again; a registry keeps the blobs that it has, "
-    "so "
-    "have this one deleted there first";
+    "so have this one deleted there first";
 
 // What a file must be. Its author is responsible for it: only its form is checked.
 struct StatedContent {
