@@ -11,15 +11,15 @@ namespace {
 
 using testing::HasSubstr;
 
-PullLock Sample() {
+PullLock SampleLock() {
   return {"oci://host.example/team/model:v1", "sha256:" + std::string(64, 'a'), {0, 7}, "v2"};
 }
 
 TEST(PullLock, ReadsBackWhatItWrites) {
-  const auto read = ParseLock("pulled.json", WriteLock(Sample()));
+  const auto read = ParseLock("pulled.json", WriteLock(SampleLock()));
   ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(*read, Sample());
-  PullLock without = Sample();
+  EXPECT_EQ(*read, SampleLock());
+  PullLock without = SampleLock();
   without.overlay.reset();
   const auto second = ParseLock("pulled.json", WriteLock(without));
   ASSERT_TRUE(second) << second.error().message;
@@ -42,7 +42,7 @@ TEST(PullLock, RefusesInvalidLocks) {
       {"\"reference\"", "\"other\"", "reference: expected"},
   };
   for (const auto& one : cases) {
-    std::string text = WriteLock(Sample());
+    std::string text = WriteLock(SampleLock());
     const size_t at = text.find(one.from);
     ASSERT_NE(at, std::string::npos) << one.from << " in " << text;
     text.replace(at, std::string(one.from).size(), one.to);
@@ -69,7 +69,7 @@ TEST(OverlayByDefault, IsTheOneThatWasPulled) {
     return chosen ? *chosen : DefaultOverlay{.version = "?"};
   };
   EXPECT_EQ(choice(TwoOverlays()).version, "") << "it was not pulled";
-  PullLock lock = Sample();
+  PullLock lock = SampleLock();
   fixtures::WriteFile(dir / kPullLockFile, WriteLock(lock));
   EXPECT_EQ(choice(TwoOverlays()).version, "");
   EXPECT_EQ(choice(TwoOverlays()).note, "") << "v2 is the current one";
