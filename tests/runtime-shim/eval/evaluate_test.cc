@@ -121,7 +121,7 @@ TEST_F(Evaluation, AGateOnTheSplitNeedsABaseline) {
   const auto failed = FailedGates(summary, std::vector{*ParseGate("kld<1")});
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code, Code::kInvalidArgument);
-  EXPECT_THAT(failed.error().message, HasSubstr("--gate kld<1: expected a distribution"));
+  EXPECT_THAT(failed.error().message, HasSubstr("--gate kld<1: kld needs a distribution"));
   EXPECT_THAT(failed.error().message, HasSubstr("or --against SRC"));
 }
 
