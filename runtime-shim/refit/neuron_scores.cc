@@ -6,6 +6,7 @@
 
 #include "libshard/base/parallel.h"
 #include "libshard/strategies/split_mix.h"
+#include "quant/format.h"
 #include "quant/half.h"
 #include "runtime-shim/cpu/packed_products.h"
 #include "runtime-shim/cpu/panels.h"
@@ -111,15 +112,21 @@ Status NeuronScores::RunExpert(uint32_t id, std::span<const float> inputs,
   const size_t inner = expert.inner(), rows = gates.size();
   std::vector<float> values(rows * inner);
   SHARD_CHECK(products_.Activations(expert, node_.form, inputs, gates, values));
+  std::vector<uint16_t> encoded(values.size());
+  ForPieces(rows, RowsWorthAThread(inner), products_.jobs(), [&](size_t begin, size_t end) {
+    const size_t at = begin * inner, count = (end - begin) * inner;
+    quant::FindFormat("bf16")->encode(
+        std::span(values).subspan(at, count), {},
+        std::as_writable_bytes(std::span(encoded).subspan(at, count)));
+  });
   const size_t panels = (inner + kPanelColumns - 1) / kPanelColumns;
   std::vector<uint16_t>& halves = activations_[id];
   halves.assign(panels * rows * kPanelColumns, 0);
   ForPieces(panels, 1, products_.jobs(), [&](size_t panel, size_t) {
     const size_t first = panel * kPanelColumns, some = std::min(kPanelColumns, inner - first);
     for (size_t row = 0; row < rows; ++row) {
-      const float* const from = values.data() + row * inner + first;
-      uint16_t* const to = halves.data() + (panel * rows + row) * kPanelColumns;
-      for (size_t c = 0; c < some; ++c) to[c] = quant::FloatToBfloat16(from[c]);
+      std::copy_n(encoded.data() + row * inner + first, some,
+                  halves.data() + (panel * rows + row) * kPanelColumns);
     }
   });
   return Ok();
