@@ -11,6 +11,10 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+# Debian keeps headers that differ by machine beside the others; the compiler knows that place only
+# below its own root.
+set(CMAKE_C_FLAGS_INIT "-isystem ${MOEPACK_CROSS_ROOT}/usr/include/aarch64-linux-gnu")
+set(CMAKE_CXX_FLAGS_INIT ${CMAKE_C_FLAGS_INIT})
 # What libraries need of others is looked for only to see that nothing is missing.
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-Wl,-rpath-link,${MOEPACK_CROSS_ROOT}/usr/lib/aarch64-linux-gnu")
 set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64)
