@@ -5,7 +5,7 @@
 #include <hwy/foreach_target.h>
 
 #include "quant/k_quants/k_decode-inl.h"
-#include "quant/nibbles/nibbles-inl.h"
+#include "quant/legacy/nibbles-inl.h"
 #include "quant/search/range_fits-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,7 +1,7 @@
 // Shared by q4_0, q4_1, q5_0 and q5_1: one scale, or a scale and a minimum, for 32 values.
 #pragma once
 
-#include "quant/nibbles/nibbles.h"
+#include "quant/legacy/nibbles.h"
 #include "quant/search/k_search.h"
 
 namespace quant {

@@ -6,7 +6,7 @@
 #define QUANT_FP4_INL_H_
 #endif
 
-#include "quant/nibbles/nibbles-inl.h"
+#include "quant/legacy/nibbles-inl.h"
 #include "quant/search/requantize-inl.h"
 #include "quant/tables/fp4.h"
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "quant/nibbles/nibbles.h"
+#include "quant/legacy/nibbles.h"
 #include "quant/search/k_search.h"
 
 namespace quant {

@@ -21,7 +21,7 @@
 
 #include "quant/decode-inl.h"
 #include "quant/halves-inl.h"
-#include "quant/nibbles/q8_0.h"
+#include "quant/legacy/q8_0.h"
 #include "runtime-shim/cpu/dots-inl.h"
 #include "runtime-shim/cpu/dots.h"
 

@@ -19,7 +19,7 @@ mkdir -p "$scratch"
 flags="-std=c++20 -O1 -DNDEBUG -ffp-contract=off -Wall -Wextra -Wshadow -Wconversion
   -Wno-sign-conversion -Werror -idirafter /usr/include -I$root"
 for file in $(grep -rl 'hwy/foreach_target' --include='*.cc' "$root/runtime-shim") \
-    "$root"/quant/nibbles/q4_0.cc; do
+    "$root"/quant/legacy/q4_0.cc; do
   # shellcheck disable=SC2086
   "$compiler" -march=armv8.2-a+sve+crypto $flags "-DHWY_DISABLED_TARGETS=$disabled" \
     -fsyntax-only "$file"

@@ -8,7 +8,7 @@
 #include "libshard/base/files/file.h"
 #include "libshard/base/text/text.h"
 #include "libshard/convert/weights/weight_scales.h"
-#include "quant/nibbles/nibble_pairs.h"
+#include "quant/legacy/nibble_pairs.h"
 
 namespace moepack {
 namespace {

@@ -46,7 +46,7 @@ uvec4 Fields(uint byte_index, uint shift, uint mask) {
   return uvec4(Word(byte_index)) >> uvec4(0, 8, 16, 24) + shift & mask;
 }
 
-// How blocks spread bits over bytes: quant/nibbles/nibbles.h and quant/k_quants/k_bits.h. Each
+// How blocks spread bits over bytes: quant/legacy/nibbles.h and quant/k_quants/k_bits.h. Each
 // returns those of values i ... i + 3; i is a multiple of 4.
 uvec4 FourBits(uint bytes, uint distance, uint i) {
   const uint in_run = i % (2 * distance);

@@ -1,4 +1,4 @@
-// Layout: quant/nibbles/q4_0.h.
+// Layout: quant/legacy/q4_0.h.
 const uint kBlockValues = 32;
 const uint kBlockBytes = 18;
 

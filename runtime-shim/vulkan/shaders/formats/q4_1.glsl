@@ -1,4 +1,4 @@
-// Layout: quant/nibbles/q4_1.h.
+// Layout: quant/legacy/q4_1.h.
 const uint kBlockValues = 32;
 const uint kBlockBytes = 20;
 

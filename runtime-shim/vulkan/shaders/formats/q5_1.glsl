@@ -1,4 +1,4 @@
-// Layout: quant/nibbles/q5_1.h.
+// Layout: quant/legacy/q5_1.h.
 const uint kBlockValues = 32;
 const uint kBlockBytes = 24;
 

@@ -1,4 +1,4 @@
-// Layout: quant/nibbles/q8_0.h.
+// Layout: quant/legacy/q8_0.h.
 const uint kBlockValues = 32;
 const uint kBlockBytes = 34;
 

@@ -7,7 +7,7 @@
 #endif
 
 #include "quant/decode-inl.h"
-#include "quant/nibbles/nibbles.h"
+#include "quant/legacy/nibbles.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace quant {

@@ -1,10 +1,10 @@
-#include "quant/nibbles/q5_1.h"
+#include "quant/legacy/q5_1.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "quant/nibbles/q5_1.cc"
+#define HWY_TARGET_INCLUDE "quant/legacy/q5_1.cc"
 #include <hwy/foreach_target.h>
 
-#include "quant/nibbles/nibbles-inl.h"
+#include "quant/legacy/nibbles-inl.h"
 #include "quant/search/scale32-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,4 +1,4 @@
-#include "quant/nibbles/nibble_pairs.h"
+#include "quant/legacy/nibble_pairs.h"
 
 namespace quant {
 

@@ -1,6 +1,6 @@
 #include "quant/blocks.h"
 #include "quant/half.h"
-#include "quant/nibbles/q5_1.h"
+#include "quant/legacy/q5_1.h"
 #include "quant/search/scale32.h"
 
 namespace quant {

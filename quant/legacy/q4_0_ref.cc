@@ -1,6 +1,6 @@
 #include "quant/blocks.h"
 #include "quant/half.h"
-#include "quant/nibbles/q4_0.h"
+#include "quant/legacy/q4_0.h"
 #include "quant/search/scale32.h"
 
 namespace quant {

@@ -1,10 +1,10 @@
-#include "quant/nibbles/nibble_pairs.h"
+#include "quant/legacy/nibble_pairs.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "quant/nibbles/nibble_pairs.cc"
+#define HWY_TARGET_INCLUDE "quant/legacy/nibble_pairs.cc"
 #include <hwy/foreach_target.h>
 
-#include "quant/nibbles/nibbles-inl.h"
+#include "quant/legacy/nibbles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace quant {

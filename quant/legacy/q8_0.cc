@@ -1,7 +1,7 @@
-#include "quant/nibbles/q8_0.h"
+#include "quant/legacy/q8_0.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "quant/nibbles/q8_0.cc"
+#define HWY_TARGET_INCLUDE "quant/legacy/q8_0.cc"
 #include <hwy/foreach_target.h>
 
 #include <cmath>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "quant/nibbles/nibbles.h"
+#include "quant/legacy/nibbles.h"
 
 namespace quant {
 

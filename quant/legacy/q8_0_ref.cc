@@ -3,7 +3,7 @@
 
 #include "quant/blocks.h"
 #include "quant/half.h"
-#include "quant/nibbles/q8_0.h"
+#include "quant/legacy/q8_0.h"
 #include "quant/rounding.h"
 
 namespace quant {
