@@ -1,9 +1,9 @@
 #!/bin/sh
 # Unpacks into DIR what a cross build links with: the libraries of the section [build] of
 # .ci/packages.txt with all that they depend on, as this release of Debian has them for ARCH. apt
-# downloads them and keeps its own state below DIR, and nothing is installed: neither dpkg's database
-# nor the sources of apt change, and root is not needed. What comes with the cross compiler (headers
-# and archives of C and C++) is left out. In DIR, too:
+# downloads them and keeps its own state below DIR, and nothing is installed: neither dpkg's
+# database nor the sources of apt change, and root is not needed. What comes with the cross compiler
+# (headers and archives of C and C++) is left out. In DIR, too:
 #   DEBIAN/shlibs, DEBIAN/symbols   for dpkg-shlibdeps, which takes DIR for a package being built
 #   dpkg-shlibdeps, cpack.cmake     call it so
 #   var/lib/dpkg                    for dpkg-query --admindir
