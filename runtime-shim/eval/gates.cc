@@ -1,5 +1,7 @@
 // Compares gates with what was measured.
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 
 #include "libshard/base/text/text.h"
 #include "runtime-shim/eval/summary.h"
@@ -33,8 +35,6 @@ const std::optional<Damage>& SplitOf(const EvalRow& row) {
   return row.split ? row.split : row.total;
 }
 
-constexpr const char* kLoops = "loops";
-
 constexpr Metric kMetrics[] = {
     {"kld", kNeedsFull, [](const EvalRow& row) { return MeanOf(SplitOf(row)); }},
     {"ppl_ratio", kNeedsFull, [](const EvalRow& row) { return RatioOf(SplitOf(row)); }},
@@ -43,7 +43,7 @@ constexpr Metric kMetrics[] = {
     {"total_kld", kNeedsReference, [](const EvalRow& row) { return MeanOf(row.total); }},
     {"total_ppl_ratio", kNeedsReference, [](const EvalRow& row) { return RatioOf(row.total); }},
     {"capture", kNeedsGroups, [](const EvalRow& row) { return Value(row.capture); }},
-    {kLoops, kNeedsLoops,
+    {"loops", kNeedsLoops,
      [](const EvalRow& row) { return row.loops ? Value(row.loops->rate()) : std::nullopt; }},
 };
 
@@ -78,30 +78,35 @@ class GateCheck {
   std::vector<std::string> failures_;
 };
 
+// REQUIRES: ParseGate accepted the metric, and it is not kQuantization.
+const Metric& MetricOf(const Gate& gate) {
+  return *std::find_if(std::begin(kMetrics), std::end(kMetrics),
+                       [&](const Metric& metric) { return gate.metric == metric.name; });
+}
+
 Status TestRows(const EvalSummary& summary, const Gate& gate, GateCheck& check) {
   if (gate.metric == kQuantization)
     return check.Test("quantization", MeanOf(summary.quantization),
                       summary.reference ? kNeedsBoth : kNeedsReference);
-  for (const Metric& metric : kMetrics) {
-    if (gate.metric != metric.name) continue;
-    const std::optional<EvalRow>& best = summary.best_by_capture;
-    if (!best) return check.Test("", std::nullopt, kNeedsGroups);
-    if (!gate.each) return check.Test(best->label, metric.of_row(*best), metric.needs);
-    for (const EvalRow& row : summary.groups) {
-      SHARD_CHECK(check.Test(row.label, metric.of_row(row), metric.needs));
-    }
-  }
+  const Metric& metric = MetricOf(gate);
+  const std::optional<EvalRow>& best = summary.best_by_capture;
+  if (!best) return check.Test("", std::nullopt, kNeedsGroups);
+  if (!gate.each) return check.Test(best->label, metric.of_row(*best), metric.needs);
+  for (const EvalRow& row : summary.groups)
+    SHARD_CHECK(check.Test(row.label, metric.of_row(row), metric.needs));
   return Ok();
 }
 
 // What the gate needs and the run does not have; null if it is measured.
 const char* MissingFor(const Gate& gate, const EvalInput& input, const EvalOptions& options) {
-  const bool quantization = gate.metric == kQuantization;
-  if ((quantization || gate.metric.starts_with("total_")) && !input.reference)
-    return kNeedsReference;
-  if (quantization) return input.full ? nullptr : kNeedsBoth;
+  if (gate.metric == kQuantization) {
+    if (!input.reference) return kNeedsReference;
+    return input.full ? nullptr : kNeedsBoth;
+  }
+  const std::string_view needs = MetricOf(gate).needs;
+  if (needs == kNeedsReference && !input.reference) return kNeedsReference;
   if (input.groups.empty()) return kNeedsGroups;
-  return gate.metric == kLoops && options.generate == 0 ? kNeedsLoops : nullptr;
+  return needs == kNeedsLoops && options.generate == 0 ? kNeedsLoops : nullptr;
 }
 
 }  // namespace
