@@ -244,10 +244,6 @@ UnitSize SizeOfUnits(const PackOptions& options, size_t jobs, bool far) {
           std::min(share, kLargestScattered), far};
 }
 
-std::string SpaceText(uint64_t bytes) {
-  return Cat(FormatBytes(bytes), " (", FormatCount(bytes), " bytes)");
-}
-
 Status CheckSpace(const std::vector<OutputFile>& outputs, const StagingDirectory& staging,
                   uint64_t copied_later) {
   uint64_t needed = kSpareBytes + copied_later;
@@ -260,8 +256,8 @@ Status CheckSpace(const std::vector<OutputFile>& outputs, const StagingDirectory
   SHARD_TRY(const uint64_t available, FreeBytes(staging.path()));
   if (available >= needed) return Ok();
   return Error{Code::kIo,
-               Cat(staging.target().string(), ": free space: expected ", SpaceText(needed),
-                   ", found ", SpaceText(available)),
+               Cat(staging.target().string(), ": free space: expected ", ExactBytes(needed),
+                   ", found ", ExactBytes(available)),
                staging.resumed()
                    ? Cat("free some space; what an earlier run wrote is kept in ",
                          staging.kept_in().string(), ": the same command resumes from there")

@@ -145,11 +145,6 @@ std::string FirstOf(const std::vector<std::string>& findings) {
 
 std::string FirstWarning() { return FirstOf(loudness.first_warning); }
 
-std::string ExactBytes(uint64_t bytes) {
-  if (bytes < 1000) return FormatBytes(bytes);
-  return Cat(FormatBytes(bytes), " (", FormatCount(bytes), " bytes)");
-}
-
 std::string FixedPoint(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f", value);

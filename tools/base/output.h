@@ -60,9 +60,6 @@ uint64_t WarningCount();
 std::string FirstOf(const std::vector<std::string>& findings);
 std::string FirstWarning();
 
-// For sizes that people may compare: "12.3 MB (12,345,678 bytes)".
-std::string ExactBytes(uint64_t bytes);
-
 // "4.50": two digits after the point.
 std::string FixedPoint(double value);
 // "1.25e-05", "0": for values whose magnitude matters.

@@ -43,6 +43,11 @@ std::string FormatCount(uint64_t count) {
   return digits;
 }
 
+std::string ExactBytes(uint64_t bytes) {
+  if (bytes < 1000) return FormatBytes(bytes);
+  return Cat(FormatBytes(bytes), " (", FormatCount(bytes), " bytes)");
+}
+
 std::string Plural(uint64_t count, std::string_view noun) {
   return Cat(FormatCount(count), " ", noun, count == 1 ? "" : "s");
 }

@@ -17,6 +17,8 @@ namespace moepack {
 std::string FormatBytes(uint64_t bytes);
 // 1234567 -> "1,234,567".
 std::string FormatCount(uint64_t count);
+// For sizes that people may compare: "12.3 MB (12,345,678 bytes)".
+std::string ExactBytes(uint64_t bytes);
 // "1 file", "3 files".
 std::string Plural(uint64_t count, std::string_view noun);
 // 235093634560 -> "235B", 1030000000000 -> "1T", 22190000 -> "22M": as model names spell parameter

@@ -9,11 +9,6 @@
 namespace moepack::cli {
 namespace {
 
-TEST(Output, ExactBytesAddsTheExactNumberOfRoundedSizes) {
-  EXPECT_EQ(ExactBytes(512), "512 B");
-  EXPECT_EQ(ExactBytes(21567890), "21.6 MB (21,567,890 bytes)");
-}
-
 TEST(Output, WrapBreaksAtSpacesAndIndentsEveryLine) {
   EXPECT_EQ(Wrap("one two three four", 2, 10), "  one two\n  three\n  four\n");
   EXPECT_EQ(Wrap("unbreakableword x", 1, 6), " unbreakableword\n x\n");

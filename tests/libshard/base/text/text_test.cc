@@ -44,6 +44,11 @@ TEST(Text, CountsAreGroupedByThousands) {
   EXPECT_EQ(FormatCount(1234567), "1,234,567");
 }
 
+TEST(Text, ExactBytesAddsTheExactNumberOfRoundedSizes) {
+  EXPECT_EQ(ExactBytes(512), "512 B");
+  EXPECT_EQ(ExactBytes(21567890), "21.6 MB (21,567,890 bytes)");
+}
+
 TEST(Text, PluralDistinguishesOneAndMany) {
   EXPECT_EQ(Plural(1, "file"), "1 file");
   EXPECT_EQ(Plural(0, "file"), "0 files");
