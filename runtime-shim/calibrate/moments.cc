@@ -4,6 +4,7 @@
 
 #include "libshard/base/parallel.h"
 #include "runtime-shim/cpu/panels.h"
+#include "runtime-shim/cpu/turn_rows.h"
 
 namespace moepack::runtime {
 namespace {
@@ -78,15 +79,9 @@ void MomentSums::Add(std::span<const float> rows, std::span<const float> full) {
 
 // Rows [kRowsHeld, padded] as columns.
 void MomentSums::Turn(const std::vector<float>& rows, std::vector<float>& turned) const {
-  constexpr size_t kSide = 32;
-  ForPieces(padded_, kSide, jobs_, [&](size_t left, size_t right) {
-    for (size_t top = 0; top < held_; top += kSide) {
-      const size_t end = std::min(top + kSide, held_);
-      for (size_t c = left; c < right; ++c) {
-        for (size_t row = top; row < end; ++row)
-          turned[c * kRowsHeld + row] = rows[row * padded_ + c];
-      }
-    }
+  ForPieces(padded_, kPanelColumns, jobs_, [&](size_t left, size_t right) {
+    TurnRows({rows.data() + left, padded_, held_, right - left}, turned.data() + left * kRowsHeld,
+             kRowsHeld);
   });
 }
 

@@ -5,27 +5,25 @@
 #include "libshard/base/parallel.h"
 #include "runtime-shim/cpu/panels.h"
 #include "runtime-shim/cpu/row_kernels.h"
+#include "runtime-shim/cpu/turn_rows.h"
 
 namespace moepack::runtime {
 namespace {
 
 // Columns [columns, kPanelColumns] of the tokens, times their factors; those of absent ones are 0.
-void TurnRows(std::span<const float> rows, size_t columns, std::span<const float> factors,
-              std::vector<float>& panel) {
+void MakePanel(std::span<const float> rows, size_t columns, std::span<const float> factors,
+               std::vector<float>& panel) {
   const size_t count = rows.size() / columns;
   panel.assign(columns * kPanelColumns, 0);
-  for (size_t t = 0; t < count; ++t) {
-    const float factor = factors.empty() ? 1 : factors[t];
-    for (size_t c = 0; c < columns; ++c)
-      panel[c * kPanelColumns + t] = factor * rows[t * columns + c];
+  TurnRows({rows.data(), columns, count, columns}, panel.data(), kPanelColumns);
+  if (factors.empty()) return;
+  for (size_t c = 0; c < columns; ++c) {
+    for (size_t t = 0; t < count; ++t) panel[c * kPanelColumns + t] *= factors[t];
   }
 }
 
 void TurnBack(const std::vector<float>& panel, size_t columns, std::span<float> rows) {
-  const size_t count = rows.size() / columns;
-  for (size_t t = 0; t < count; ++t) {
-    for (size_t c = 0; c < columns; ++c) rows[t * columns + c] = panel[c * kPanelColumns + t];
-  }
+  TurnRows({panel.data(), kPanelColumns, columns, rows.size() / columns}, rows.data(), columns);
 }
 
 void Multiply(const HostLinear& linear, const std::vector<float>& panel, std::vector<float>& out) {
@@ -46,9 +44,9 @@ void HostActivations(const HostMlp& mlp, const ExpertForm& form, std::span<const
   out.resize(tokens * inner);
   ForPieces(tokens, kPanelColumns, jobs, [&](size_t first, size_t end) {
     std::vector<float> panel, gate, up;
-    TurnRows(x.subspan(first * columns, (end - first) * columns), columns,
-             form.weigh_inputs ? gates.subspan(first, end - first) : std::span<const float>(),
-             panel);
+    MakePanel(x.subspan(first * columns, (end - first) * columns), columns,
+              form.weigh_inputs ? gates.subspan(first, end - first) : std::span<const float>(),
+              panel);
     Multiply(mlp.first(), panel, gate);
     if (mlp.gate.rows > 0) Multiply(mlp.up, panel, up);
     ActivateFast(form.activation, gate, mlp.gate.rows > 0 ? up : gate);
@@ -62,7 +60,7 @@ void HostOutputs(const HostMlp& mlp, std::span<const float> a, size_t jobs,
   out.resize(tokens * width);
   ForPieces(tokens, kPanelColumns, jobs, [&](size_t first, size_t end) {
     std::vector<float> panel, product;
-    TurnRows(a.subspan(first * inner, (end - first) * inner), inner, {}, panel);
+    MakePanel(a.subspan(first * inner, (end - first) * inner), inner, {}, panel);
     Multiply(mlp.down, panel, product);
     TurnBack(product, width, std::span(out).subspan(first * width, (end - first) * width));
   });

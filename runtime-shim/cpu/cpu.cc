@@ -12,9 +12,11 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 #include "runtime-shim/cpu/dots.h"
+#include "runtime-shim/cpu/packed_products.h"
 #include "runtime-shim/cpu/round_activations.h"
 #include "runtime-shim/cpu/row_kernels.h"
 #include "runtime-shim/cpu/thread_team.h"
+#include "runtime-shim/cpu/turn_rows.h"
 #include "runtime-shim/cpu/weight_tiles.h"
 #include "runtime-shim/executor/executor.h"
 #include "runtime-shim/reference/host_executor.h"
@@ -257,13 +259,13 @@ constexpr uint64_t kDecoding = 32;
 // Rows that a thread takes at a time: of activations, and of weights.
 constexpr uint32_t kRowsAtOnce = 4;
 constexpr uint32_t kWeightRowsAtOnce = 64;
+// The same where they are packed into panels first.
+constexpr uint32_t kPackedRowsAtOnce = 8 * kPanelColumns;
 // More pieces per thread keep all of them busy until the end.
 constexpr uint32_t kPiecesPerThread = 4;
 // Fewer tokens at a time would make decoding a large part of the work.
 constexpr uint32_t kLeastTokens = 4 * kDecoding;
-// Rows and columns that are transposed at a time: the floats of a cache line, and such lines of the
-// output that fit in the first-level cache.
-constexpr uint32_t kRowsOfTile = 16;
+// Columns that are transposed at a time.
 constexpr uint32_t kColumnsOfTile = 64;
 
 uint32_t ThreadsFor(const ExecutorOptions& options) {
@@ -271,21 +273,13 @@ uint32_t ThreadsFor(const ExecutorOptions& options) {
   return static_cast<uint32_t>(std::min(wanted, kMaxThreads));
 }
 
-// Columns of `x` become rows of `y`. Rows of y are often a multiple of 4 KiB apart, so that lines
-// of many of them share one set of the cache: a line is filled whole before the next one is
-// touched.
-void TransposeColumns(const Rows& x, const WeightRows& columns, const Rows& y) {
-  const float* from[kRowsOfTile];
-  for (uint32_t top = 0; top < x.count; top += kRowsOfTile) {
-    const uint32_t rows = std::min(kRowsOfTile, x.count - top);
-    for (uint32_t row = 0; row < rows; ++row)
-      from[row] = RowOf(x, top + row).data() + columns.first;
-    for (uint32_t column = 0; column < columns.count; ++column) {
-      float* const to = RowOf(y, columns.first + column).data() + top;
-      for (uint32_t row = 0; row < rows; ++row) to[row] = from[row][column];
-    }
-  }
-}
+// Some rows of weights for some tokens.
+struct ProductPiece {
+  WeightRows rows;
+  struct {
+    uint32_t first, count;
+  } tokens;
+};
 
 // One thread computes each value, in an order that is the same for any number of threads, tiles and
 // tokens (dots.h). Operations on rows are those of the reference.
@@ -299,26 +293,21 @@ class CpuExecutor : public ReferenceExecutor {
   }
 
   void MatMul(const Matrix& weights, const Rows& x, const Rows& y) override {
+    struct Own {
+      TileMemory memory;
+      std::vector<float*> to;
+    };
     const std::vector<const float*> in = InputsOf(x);
     const std::vector<float*> out = OutputsOf(y);
-    const uint64_t work = uint64_t{weights.rows} * weights.columns * (x.count + kDecoding);
-    // Each piece is some rows of weights for some tokens.
-    const uint32_t pieces = Pieces(weights.rows, kWeightRowsAtOnce);
-    const uint32_t tokens = TokensOfPiece(pieces, x.count);
-    Share(uint64_t{pieces} * Pieces(x.count, tokens), work >= kProductsWorthThreads,
-          [&](SharedItems& items) {
-            TileMemory memory;
-            std::vector<float*> to;
-            while (const auto piece = items.Take()) {
-              const auto first = static_cast<uint32_t>(*piece % pieces * kWeightRowsAtOnce),
-                         token = static_cast<uint32_t>(*piece / pieces * tokens);
-              const uint32_t count = std::min(tokens, x.count - token);
-              to.assign(out.begin() + token, out.begin() + token + count);
-              for (float*& row : to) row += first;
-              MultiplyWeights(weights, {first, std::min(kWeightRowsAtOnce, weights.rows - first)},
-                              std::span(in).subspan(token, count), to, memory);
-            }
-          });
+    ForProductPieces<Own>(
+        weights, x.count, kWeightRowsAtOnce, [&](const ProductPiece& piece, Own& own) {
+          const auto [rows, tokens] = piece;
+          const auto first = out.begin() + tokens.first;
+          own.to.assign(first, first + tokens.count);
+          for (float*& row : own.to) row += rows.first;
+          MultiplyWeights(weights, rows, std::span(in).subspan(tokens.first, tokens.count), own.to,
+                          own.memory);
+        });
   }
 
   void RmsNorm(const Rows& x, const NormWeights& norm, const Rows& y) override {
@@ -341,7 +330,9 @@ class CpuExecutor : public ReferenceExecutor {
     Share(Pieces(y.count, kColumnsOfTile), worth, [&](SharedItems& items) {
       while (const auto piece = items.Take()) {
         const auto first = static_cast<uint32_t>(*piece * kColumnsOfTile);
-        TransposeColumns(x, {first, std::min(kColumnsOfTile, y.count - first)}, y);
+        TurnRows({RowOf(x, 0).data() + first, x.stride, x.count,
+                  std::min(kColumnsOfTile, y.count - first)},
+                 RowOf(y, first).data(), y.stride);
       }
     });
   }
@@ -372,6 +363,25 @@ class CpuExecutor : public ReferenceExecutor {
   }
 
  protected:
+  // Runs work(piece, own) for pieces of at most `rows` rows of weights that cover a product. `own`
+  // is the thread's.
+  template <class Own, class Work>
+  void ForProductPieces(const Matrix& weights, uint32_t tokens, uint32_t rows, const Work& work) {
+    const uint64_t products = uint64_t{weights.rows} * weights.columns * (tokens + kDecoding);
+    const uint32_t pieces = Pieces(weights.rows, rows), some = TokensOfPiece(pieces, tokens);
+    Share(uint64_t{pieces} * Pieces(tokens, some), products >= kProductsWorthThreads,
+          [&](SharedItems& items) {
+            Own own;
+            while (const auto piece = items.Take()) {
+              const auto first = static_cast<uint32_t>(*piece % pieces * rows),
+                         token = static_cast<uint32_t>(*piece / pieces * some);
+              work({{first, std::min(rows, weights.rows - first)},
+                    {token, std::min(some, tokens - token)}},
+                   own);
+            }
+          });
+  }
+
   void ForEachRow(const Rows& rows, const std::function<void(uint32_t row)>& work) override {
     const uint32_t pieces = Pieces(rows.count, kRowsAtOnce);
     const bool worth = uint64_t{rows.count} * rows.width >= kValuesWorthThreads;
@@ -404,6 +414,34 @@ class CpuExecutor : public ReferenceExecutor {
 
   ThreadTeam team_;
   ExpertMemory expert_memory_;
+};
+
+// Multiplies panels of weights with all tokens. Experts run one after the other.
+class PackingCpuExecutor final : public CpuExecutor {
+ public:
+  using CpuExecutor::CpuExecutor;
+
+  void MatMul(const Matrix& weights, const Rows& x, const Rows& y) override {
+    struct Own {
+      std::vector<float> decoded;
+      PackedMatrix packed;
+    };
+    ForProductPieces<Own>(
+        weights, x.count, kPackedRowsAtOnce, [&](const ProductPiece& piece, Own& own) {
+          const auto [rows, tokens] = piece;
+          own.packed.PackTurned(
+              FloatMatrix::Of(FloatsOf(weights, rows.first, rows.count, own.decoded),
+                              weights.columns),
+              /*jobs=*/1);
+          const FloatMatrix in{RowOf(x, tokens.first).data(), tokens.count, x.width, x.stride};
+          MultiplyPacked(in, own.packed, {}, /*jobs=*/1,
+                         FloatSums{RowOf(y, tokens.first).data() + rows.first, y.stride});
+        });
+  }
+
+  Status MixExperts(const ExpertBatch& batch, OutputSizes* sizes) override {
+    return Executor::MixExperts(batch, sizes);
+  }
 };
 
 // Rounds inputs as llama.cpp's kernels do, for comparisons with them.
@@ -456,6 +494,8 @@ Result<std::unique_ptr<Executor>> OpenCpu(const ExecutorOptions& options) {
   const uint32_t threads = ThreadsFor(options);
   if (options.round_activations)
     return std::unique_ptr<Executor>(std::make_unique<RoundingCpuExecutor>(threads));
+  if (options.packed)
+    return std::unique_ptr<Executor>(std::make_unique<PackingCpuExecutor>(threads));
   return std::unique_ptr<Executor>(std::make_unique<CpuExecutor>(threads));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libshard/base/parallel.h"
+#include "runtime-shim/cpu/turn_rows.h"
 
 namespace moepack::runtime {
 namespace {
@@ -16,21 +17,7 @@ constexpr size_t kDepth = 512;
 // less time than starting threads.
 constexpr size_t kValuesOfPiece = 1 << 16;
 constexpr size_t kWorthThreads = 1 << 22;
-// Rows and columns that are turned at a time, so that whole lines of the cache are read and
-// written.
-constexpr size_t kSide = 16;
-
 size_t PiecesOf(size_t whole, size_t piece) { return (whole + piece - 1) / piece; }
-
-// to[c * stride + r] = from[r][c]
-void TurnBlock(const FloatMatrix& from, size_t columns, float* to, size_t stride) {
-  for (size_t top = 0; top < from.rows; top += kSide) {
-    const size_t end = std::min(top + kSide, from.rows);
-    for (size_t c = 0; c < columns; ++c) {
-      for (size_t r = top; r < end; ++r) to[c * stride + r] = from.first[r * from.stride + c];
-    }
-  }
-}
 
 // A block of sums: rows [row, row + count) of the left side with panels [panel, end).
 struct SumBlock {
@@ -86,6 +73,10 @@ void PackedMatrix::Pack(const FloatMatrix& b, size_t jobs) {
                   float* const to = values_.data() + (panel * depth_ + k) * kPanelColumns;
                   const size_t first = panel * kPanelColumns;
                   const size_t some = std::min(kPanelColumns, columns_ - first);
+                  if (some == kPanelColumns) {  // a number that the compiler knows
+                    std::copy_n(b.row(k) + first, kPanelColumns, to);
+                    continue;
+                  }
                   std::copy_n(b.row(k) + first, some, to);
                   std::fill(to + some, to + kPanelColumns, 0.0f);
                 }
@@ -100,21 +91,21 @@ void PackedMatrix::PackTurned(const FloatMatrix& turned, size_t jobs) {
     const size_t some = std::min(kPanelColumns, columns_ - first);
     float* const to = values_.data() + panel * depth_ * kPanelColumns;
     if (some < kPanelColumns) std::fill_n(to, depth_ * kPanelColumns, 0.0f);
-    TurnBlock(turned.Rows(first, some), depth_, to, kPanelColumns);
+    TurnRows({turned.row(first), turned.stride, some, depth_}, to, kPanelColumns);
   });
 }
 
 void MultiplyPacked(const FloatMatrix& a, const PackedMatrix& b, std::span<const float> bias,
-                    size_t jobs, std::span<float> out) {
-  const size_t columns = b.columns();
+                    size_t jobs, const FloatSums& out) {
   ForBlocks(a, b, kRowsOfBlock, jobs, [&](const SumBlock& block) {
     // The last panel may be wider than what is left of a row.
     const size_t left = block.panel * kPanelColumns,
-                 some = std::min(block.end * kPanelColumns, columns) - left;
+                 some = std::min(block.end * kPanelColumns, b.columns()) - left;
     const bool whole = some % kPanelColumns == 0;
     std::vector<float> scratch(whole ? 0 : block.count * kPanelsOfBlock * kPanelColumns, 0.0f);
-    float* const sums = whole ? out.data() + block.row * columns + left : scratch.data();
-    const size_t stride = whole ? columns : kPanelsOfBlock * kPanelColumns;
+    float* const to = out.first + block.row * out.stride + left;
+    float* const sums = whole ? to : scratch.data();
+    const size_t stride = whole ? out.stride : kPanelsOfBlock * kPanelColumns;
     for (size_t row = 0; row < block.count; ++row) {
       if (bias.empty()) {
         std::fill_n(sums + row * stride, some, 0.0f);
@@ -124,7 +115,7 @@ void MultiplyPacked(const FloatMatrix& a, const PackedMatrix& b, std::span<const
     }
     AddBlock(a, b, block, sums, stride);
     for (size_t row = 0; row < block.count && !whole; ++row)
-      std::copy_n(sums + row * stride, some, out.data() + (block.row + row) * columns + left);
+      std::copy_n(sums + row * stride, some, to + row * out.stride);
   });
 }
 
@@ -146,13 +137,12 @@ void AddPacked(const FloatMatrix& a, const PackedMatrix& b, bool upper, size_t j
 
 void TurnMatrix(const FloatMatrix& from, size_t stride, size_t jobs, std::vector<float>& to) {
   if (to.size() < from.columns * stride) to.resize(from.columns * stride);
-  // Columns of a piece are whole lines of the cache.
-  constexpr size_t kColumns = 4 * kSide;
-  ForPieces(from.columns, kColumns, from.rows * from.columns > kValuesOfPiece ? jobs : 1,
+  // Whole lines of the cache.
+  constexpr size_t kColumnsOfPiece = 64;
+  ForPieces(from.columns, kColumnsOfPiece, from.rows * from.columns > kValuesOfPiece ? jobs : 1,
             [&](size_t begin, size_t end) {
-              FloatMatrix some = from;
-              some.first += begin;
-              TurnBlock(some, end - begin, to.data() + begin * stride, stride);
+              TurnRows({from.first + begin, from.stride, from.rows, end - begin},
+                       to.data() + begin * stride, stride);
             });
 }
 

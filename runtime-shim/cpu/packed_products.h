@@ -48,9 +48,20 @@ class PackedMatrix {
   std::vector<float> values_;
 };
 
+// Where sums go; row i starts at first + i * stride.
+struct FloatSums {
+  float* first = nullptr;
+  size_t stride = 0;
+};
+
 // out[i][j] = bias[j] + sum over k of a[i][k] b[k][j]; out [a.rows, b.columns], bias may be empty.
 void MultiplyPacked(const FloatMatrix& a, const PackedMatrix& b, std::span<const float> bias,
-                    size_t jobs, std::span<float> out);
+                    size_t jobs, const FloatSums& out);
+// The same, with rows that follow each other.
+inline void MultiplyPacked(const FloatMatrix& a, const PackedMatrix& b, std::span<const float> bias,
+                           size_t jobs, std::span<float> out) {
+  MultiplyPacked(a, b, bias, jobs, FloatSums{out.data(), b.columns()});
+}
 
 // Where AddPacked adds; row i starts at first + i * stride.
 struct DoubleRows {

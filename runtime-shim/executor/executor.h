@@ -184,6 +184,9 @@ struct ExecutorOptions {
   uint32_t device = 0;             // the number in `moepack run --list-devices`
   uint32_t threads = 0;            // CPU: 0 for one per core
   bool round_activations = false;  // CPU: round inputs of products as llama.cpp's kernels do
+  // CPU: multiply in packed panels, faster with thousands of tokens and slower with a few. The bits
+  // are others, and as independent of the rest of a pass.
+  bool packed = false;
   // Vulkan: turns validation layers on; their messages make Read and Finish fail
   bool validation = false;
 };

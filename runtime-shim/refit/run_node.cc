@@ -164,12 +164,13 @@ class HostRunner {
       const auto found = std::span<const float>(node_.held[place].values);
       return found.subspan(std::exchange(done_[place], done_[place] + values), values);
     }
-    std::vector<float> gathered(rows.rows.size() * hidden);
-    for (size_t i = 0; i < rows.rows.size(); ++i)
-      std::copy_n(inputs_.begin() + static_cast<ptrdiff_t>(rows.rows[i] * hidden), hidden,
-                  gathered.begin() + static_cast<ptrdiff_t>(i * hidden));
+    gathered_.clear();
+    for (const uint32_t row : rows.rows) {
+      const auto input = std::span(inputs_).subspan(row * hidden, hidden);
+      gathered_.insert(gathered_.end(), input.begin(), input.end());
+    }
     activations_.resize(values);
-    SHARD_CHECK(products_.Activations(expert, node_.form, gathered, rows.gates, activations_));
+    SHARD_CHECK(products_.Activations(expert, node_.form, gathered_, rows.gates, activations_));
     if (!node_.held.empty()) {
       HeldActivations& held = node_.held[place];
       for (const uint32_t row : rows.rows)
@@ -183,7 +184,7 @@ class HostRunner {
   NodeLayer& node_;
   const bool again_;
   std::vector<size_t> done_;  // values of each expert's held activations that were used
-  std::vector<float> inputs_, sums_, rows_, activations_;
+  std::vector<float> inputs_, sums_, rows_, gathered_, activations_;
 };
 
 template <class Runner>

@@ -26,10 +26,12 @@ struct ExpertChoices {
 
 std::vector<float> GatherRows(std::span<const float> from, size_t width,
                               std::span<const uint32_t> rows) {
-  std::vector<float> out(rows.size() * width);
-  for (size_t i = 0; i < rows.size(); ++i)
-    std::copy_n(from.begin() + static_cast<ptrdiff_t>(rows[i] * width), width,
-                out.begin() + static_cast<ptrdiff_t>(i * width));
+  std::vector<float> out;
+  out.reserve(rows.size() * width);
+  for (const uint32_t row : rows) {
+    const auto values = from.subspan(row * width, width);
+    out.insert(out.end(), values.begin(), values.end());
+  }
   return out;
 }
 

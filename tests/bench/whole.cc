@@ -193,6 +193,8 @@ Status MeasureRuntime(Run& run, bool quick) {
   return quick ? run.Throughput(32, 2, 1) : run.Throughput(128, 8, 5);
 }
 
+Status MeasureFit(Run& run, bool quick) { return quick ? run.Fit(8, 4, 1) : run.Fit(16, 16, 3); }
+
 // What `--only` names, in the order of the report.
 struct Part {
   const char* name;
@@ -205,6 +207,7 @@ constexpr Part kParts[] = {
      [](Run& run, bool quick) { return quick ? run.Quantize(32, 3) : run.Quantize(128, 5); }},
     {"load", [](Run& run, bool quick) { return quick ? run.Load(32, 3) : run.Load(128, 5); }},
     {"runtime", [](Run& run, bool quick) { return MeasureRuntime(run, quick); }},
+    {"fit", [](Run& run, bool quick) { return MeasureFit(run, quick); }},
     {"remote", [](Run& run, bool quick) { return MeasureRemote(run, quick); }},
     {"registry", [](Run& run, bool quick) { return MeasureRegistry(run, quick); }},
     {"shard",

@@ -24,6 +24,9 @@ std::string Fixed(double value, int digits);
 std::string Speed(const std::vector<Sample>& samples, uint64_t bytes);
 inline Verdict Judge(bool met) { return met ? Verdict::kMet : Verdict::kMissed; }
 
+// So many sessions of `tokens` token ids below 4,096, as --text takes them.
+Status WriteTexts(const fs::path& file, uint32_t sessions, uint32_t tokens);
+
 class Run {
  public:
   explicit Run(const Options& options);
@@ -39,6 +42,8 @@ class Run {
   // profile and eval of so many sessions of 512 tokens, and decoding, on two such layers in Q4_K_M,
   // Q8_0 and BF16, beside llama.cpp if npm has installed it.
   Status Throughput(uint32_t experts, uint32_t sessions, int repetitions);
+  // A calibration and a refit of one such layer, on one core, with so many sessions of 512 tokens.
+  Status Fit(uint32_t experts, uint32_t sessions, int repetitions);
   // Over loopback: how much is fetched to list a sparse checkpoint of about `bytes`, how much for
   // one group of eight, and how long quantizing one takes compared with reading it locally.
   Status RemoteList(uint64_t bytes);
@@ -65,6 +70,7 @@ class Run {
   void AddBeside(const std::string& work, const Series& ours, const Series& peer, uint64_t bytes);
   void AddRatio(Row row, const Series& ours, const Series& peer, uint64_t bytes);
 
+  void AddProcessorTime(const std::string& work, const Series& ours, const Series* beside);
   Status ThroughputOf(const std::string& recipe, uint32_t sessions, int repetitions);
   Result<double> RateBetween(const Command& few, const Command& more, double tokens);
   // Baselines of tokens per second; target 0: for information.

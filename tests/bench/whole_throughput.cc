@@ -31,20 +31,6 @@ double Median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-// Random sessions of kWindow tokens each.
-Status WriteTexts(const fs::path& file, uint32_t sessions, uint32_t tokens) {
-  std::ofstream out(file);
-  for (uint32_t session = 0; session < sessions; ++session) {
-    out << "{\"session\": \"s" << session << "\", \"tokens\": [";
-    for (uint32_t i = 0; i < tokens; ++i)
-      out << (i == 0 ? "" : ", ") << (i * 7919 + session * 331 + 13) % 4096;
-    out << "]}\n";
-  }
-  if (!out.flush())
-    return moepack::Error{moepack::Code::kIo, Cat(file.string(), ": expected to be written")};
-  return moepack::Ok();
-}
-
 // prompt: the logits of every token are requested, so that every layer runs for every token, as in
 // profile and eval; without_logits: only those of the last token, as in llama-bench
 // (stock_speed.cc).
@@ -97,6 +83,19 @@ Command Eval(const fs::path& moepack, const fs::path& distribution, const fs::pa
 }
 
 }  // namespace
+
+Status WriteTexts(const fs::path& file, uint32_t sessions, uint32_t tokens) {
+  std::ofstream out(file);
+  for (uint32_t session = 0; session < sessions; ++session) {
+    out << "{\"session\": \"s" << session << "\", \"tokens\": [";
+    for (uint32_t i = 0; i < tokens; ++i)
+      out << (i == 0 ? "" : ", ") << (i * 7919 + session * 331 + 13) % 4096;
+    out << "]}\n";
+  }
+  if (!out.flush())
+    return moepack::Error{moepack::Code::kIo, Cat(file.string(), ": expected to be written")};
+  return moepack::Ok();
+}
 
 // Tokens per second of processor time, from the difference between a run of few tokens and one of
 // more, so that loading the model does not count.

@@ -244,6 +244,7 @@ Result<CalibrateModel> LoadForCalibration(const moepack::Source& source,
   runtime.load.model = options;
   runtime.load.jobs = static_cast<uint32_t>(jobs);
   runtime.device.threads = runtime.load.jobs;
+  runtime.device.packed = true;
   // A calibration goes through the model once, so it never needs the experts of two layers.
   runtime.load.experts_later = true;
   CalibrateModel out;

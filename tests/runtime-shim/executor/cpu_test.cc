@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <tuple>
 
 #include "runtime-shim/devices/executors.h"
 #include "runtime-shim/reference/host_executor.h"
@@ -13,8 +14,8 @@ namespace {
 
 using Floats = std::vector<float>;
 
-std::unique_ptr<Executor> Cpu(uint32_t threads) {
-  auto executor = OpenExecutor("cpu", {.threads = threads});
+std::unique_ptr<Executor> Cpu(uint32_t threads, bool packed = false) {
+  auto executor = OpenExecutor("cpu", {.threads = threads, .packed = packed});
   EXPECT_TRUE(executor.has_value());
   return std::move(*executor);
 }
@@ -32,11 +33,28 @@ Floats LayerOn(Executor& executor) {
 }
 
 TEST(CpuExecutor, GivesTheSameBitsOnAnyNumberOfThreads) {
-  const Floats alone = LayerOn(*Cpu(1));
-  for (const uint32_t threads : {2u, 3u, 8u}) EXPECT_EQ(LayerOn(*Cpu(threads)), alone) << threads;
+  for (const bool packed : {false, true}) {
+    const Floats alone = LayerOn(*Cpu(1, packed));
+    for (const uint32_t threads : {2u, 3u, 8u})
+      EXPECT_EQ(LayerOn(*Cpu(threads, packed)), alone) << threads << " threads, packed " << packed;
+  }
 }
 
-class CpuProducts : public ::testing::TestWithParam<const char*> {
+// Several pieces of weights, the last of them with part of a panel, into columns of wider rows.
+TEST(CpuExecutor, MultipliesInPanels) {
+  const auto multiply = [](Executor& executor) {
+    Desk desk(executor);
+    const Rows x = desk.Random({70, 512}), y = desk.Random({70, 310});
+    executor.MatMul(desk.Weights(*quant::FindFormat("q4_K"), 300, 512), x, y.Columns(4, 300));
+    return desk.Take(y).values;
+  };
+  const Floats plain = multiply(*Cpu(2)), packed = multiply(*Cpu(2, /*packed=*/true));
+  EXPECT_NE(packed, plain);
+  for (size_t i = 0; i < plain.size(); ++i) ASSERT_NEAR(packed[i], plain[i], 1e-3) << i;
+}
+
+// A type of weights, and whether they are packed.
+class CpuProducts : public ::testing::TestWithParam<std::tuple<const char*, bool>> {
  protected:
   // More columns than are added up at once (dots.h).
   static constexpr uint32_t kRows = 37, kColumns = 2816, kTokens = 11;
@@ -65,9 +83,10 @@ class CpuProducts : public ::testing::TestWithParam<const char*> {
     return part;
   }
 
-  std::unique_ptr<Executor> executor_ = Cpu(2);
+  std::unique_ptr<Executor> executor_ = Cpu(2, std::get<bool>(GetParam()));
   Desk desk_{*executor_};
-  Matrix weights_ = desk_.Weights(*quant::FindFormat(GetParam()), kRows, kColumns);
+  Matrix weights_ =
+      desk_.Weights(*quant::FindFormat(std::get<const char*>(GetParam())), kRows, kColumns);
   Rows x_ = desk_.Random({kTokens, kColumns}), y_ = desk_.Random({kTokens, kRows});
   Floats whole_;
 };
@@ -90,7 +109,9 @@ TEST_P(CpuProducts, TokensDoNotDependOnTheirNeighbours) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, CpuProducts,
-                         ::testing::Values("f32", "bf16", "q8_0", "q6_K", "q4_K", "q5_0"));
+                         ::testing::Combine(::testing::Values("f32", "bf16", "q8_0", "q6_K", "q4_K",
+                                                              "q5_0"),
+                                            ::testing::Bool()));
 
 // One token after another gives the same bits as all at once.
 TEST(CpuExecutor, AttendsTheSameWayInAnyBatch) {
