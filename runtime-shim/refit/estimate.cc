@@ -216,6 +216,7 @@ uint64_t WeightBytes(const DeviceModel& model, const Plan& plan,
   const uint64_t one = matrices * down;
   uint64_t most = 0;
   for (const auto& [layer, count] : plan.layers) {
+    if (layer >= spec.layers) break;
     uint64_t largest = 0, all = 0;
     for (uint32_t group = 0; group < plan.groups.size(); ++group) {
       if (groups != nullptr && std::find(groups->begin(), groups->end(), group) == groups->end())
@@ -247,6 +248,7 @@ RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOpt
       tokens * (3 * hidden + router + (1 + nodes.size()) * spec.stream_width()) * sizeof(float);
   estimate.joint = true;
   for (const auto& [layer, count] : plan.layers) {
+    if (layer >= spec.layers) break;  // for multi-token prediction: not refitted
     const uint64_t used = std::max(1u, spec.layer[layer].router.top_k);
     const uint64_t chosen = options.top_k > 0 ? options.top_k : used;
     for (const size_t group : nodes) {

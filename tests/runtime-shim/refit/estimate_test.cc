@@ -36,6 +36,18 @@ TEST_F(RefitNeeds, CountsTheJointMatrixAndItsActivations) {
                 kOwnTokens * (3 * kSmallHidden + kSmallWidth) * sizeof(float));
 }
 
+// A plan also has the experts of blocks for multi-token prediction, which come after the layers.
+TEST_F(RefitNeeds, LeavesOutWhatIsBehindTheLayers) {
+  const RefitEstimate estimate = Of(SmallOptions());
+  Plan plan = refit_.plan;
+  plan.layers[refit_.input().model.spec().layers] = plan.layers.begin()->second;
+  const RefitEstimate found =
+      EstimateRefit(refit_.input().model, plan, SmallOptions(), kSmallTokens);
+  EXPECT_EQ(found.products, estimate.products);
+  EXPECT_EQ(found.matrix_bytes, estimate.matrix_bytes);
+  EXPECT_EQ(found.weight_bytes, estimate.weight_bytes);
+}
+
 TEST_F(RefitNeeds, CountsTheNeuronsThatMayJoin) {
   RefitOptions options = SmallOptions();
   options.pool = 50;
