@@ -68,6 +68,27 @@ TEST_F(SharedCalibration, TasksWithAStoreNeedNoText) {
   EXPECT_EQ(Read("out.gguf"), Read("whole.gguf"));
 }
 
+TEST_F(SharedCalibration, ADryRunSaysWhatOneOfTheMachinesTakes) {
+  const std::string build =
+      "build fixtures/tiny-moe --groups 2 --quantize Q4_K_M --calibrate fixtures/texts/manual.md "
+      "--calibrate-most-tokens 400 --calibrate-context 64 -o out ";
+  for (const std::string& command : {std::string(kShared) + "-o out.gguf ", build}) {
+    const ToolRun run = workspace_.Moepack(command + "--dry-run --task 1/8");
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_THAT(run.out, HasSubstr("would write "));
+    EXPECT_THAT(run.out, HasSubstr(" on this machine; about "));
+    EXPECT_THAT(run.out, HasSubstr(" on 8 like it (--task)\n"));
+    const nlohmann::json needs =
+        workspace_.Json(command + "--dry-run --json --task 0/8")["calibration"];
+    EXPECT_EQ(needs["machines"], 8);
+    EXPECT_LT(needs["seconds_of_one"].get<double>(), needs["seconds"].get<double>());
+    // Every machine runs both streams.
+    EXPECT_GT(needs["seconds_of_one"].get<double>(), needs["seconds"].get<double>() / 8);
+  }
+  for (const char* made : {".calibrated", ".tasks"})
+    EXPECT_EQ(workspace_.Listing().find(made), std::string::npos) << made;
+}
+
 TEST_F(SharedCalibration, TasksThatCalibrateSomethingElseAreRefused) {
   // Each waits for the other, and then finds it.
   RunTogether({std::string(kShared) + "-o out.gguf --task 0/2",

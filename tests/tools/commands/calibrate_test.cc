@@ -289,12 +289,26 @@ TEST(Calibrate, SaysWhatItWouldTake) {
   const ToolRun run =
       workspace.Moepack(std::string(kQuantize) + kCalibrationText + " --dry-run -o out.gguf");
   ASSERT_EQ(run.status, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr(" tokens; "));
+  EXPECT_THAT(run.out, HasSubstr(" tokens (about 6,144 are enough); "));
+  EXPECT_THAT(run.out, Not(HasSubstr("--task")));
+  EXPECT_THAT(run.err, HasSubstr("warning: few tokens: expected about 6,144 (3 per input of each "
+                                 "expert), found "));
   EXPECT_FALSE(std::filesystem::exists(workspace / "out.gguf.calibrated"));
   const nlohmann::json document =
       workspace.Json(std::string(kQuantize) + kCalibrationText + " --dry-run --json -o out.gguf");
   EXPECT_GT(document["calibration"]["tokens"], 100);
   EXPECT_GT(document["calibration"]["seconds"], 0);
+  EXPECT_EQ(document["calibration"]["seconds_of_one"], document["calibration"]["seconds"]);
+  EXPECT_EQ(document["calibration"]["tokens_needed"], 3 * 256 * 16 / 2);
+}
+
+TEST(Calibrate, EnoughTextIsNotWarnedOf) {
+  const Workspace workspace;
+  const ToolRun run = workspace.Moepack(
+      std::string(kQuantize) +
+      " --calibrate fixtures/texts/calibration.jsonl --most-tokens 3000 --dry-run -o out.gguf");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err, Not(HasSubstr("few tokens")));
 }
 
 // The keys that name a calibration take bytes, too.
