@@ -1,7 +1,10 @@
 // Calibrations that several tasks do together.
 #include <gmock/gmock.h>
 
-#include "tests/tools/run_moepack.h"
+#include <memory>
+#include <sstream>
+
+#include "tests/tools/child_process.h"
 
 namespace moepack::cli {
 namespace {
@@ -26,6 +29,10 @@ class SharedCalibration : public testing::Test {
     EXPECT_EQ(workspace_.Moepack(all + "\nwait").status, 0);
   }
   std::string Read(const std::string& name) const { return ReadFile(workspace_ / name); }
+  static std::vector<std::string> Words(const std::string& rest) {
+    std::istringstream text(kShared + rest);
+    return {std::istream_iterator<std::string>(text), {}};
+  }
   void ExpectDone(size_t command) const {
     const std::string name = std::to_string(command);
     EXPECT_EQ(Read(name + ".rc"), "0\n") << Read(name + ".err");
@@ -53,6 +60,27 @@ TEST_F(SharedCalibration, MakesTheStoreAndTheFileOfOneRun) {
   const ToolRun again = workspace_.Moepack(std::string(kShared) + "-o out.gguf --task 1/2");
   EXPECT_EQ(again.status, 0) << again.err;
   EXPECT_THAT(again.err, HasSubstr("; done before"));
+}
+
+// It is gone in the middle; another one, with other threads, goes on with its number.
+TEST_F(SharedCalibration, AMachineThatIsLostIsReplaced) {
+  const ToolRun whole = workspace_.Moepack(std::string(kShared) + "-o whole.gguf");
+  ASSERT_EQ(whole.status, 0) << whole.err;
+  const std::string record = "out.gguf.calibrated.tasks/00001-of-00002/calibration.json";
+  ChildProcess first(workspace_.path(), Words(" -o out.gguf --jobs 1 --task 0/2"));
+  ChildProcess lost(workspace_.path(), Words(" -o out.gguf --jobs 1 --task 1/2"));
+  const auto begun = [&] { return Read(record).find("\"layer\": 0") != std::string::npos; };
+  for (int i = 0; i < 12'000 && !begun(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  lost.Kill(SIGKILL);
+  EXPECT_EQ(lost.Wait().signal, SIGKILL);
+  const ToolRun other =
+      workspace_.Moepack(std::string(kShared) + "-o out.gguf --jobs 2 --task 1/2");
+  EXPECT_EQ(other.status, 0) << other.err;
+  const ChildEnd end = first.Wait();
+  EXPECT_EQ(end.status, 0) << end.err;
+  ASSERT_EQ(workspace_.Moepack("join out.gguf.tasks -o out.gguf").status, 0);
+  EXPECT_EQ(Read("out.gguf"), Read("whole.gguf"));
 }
 
 TEST_F(SharedCalibration, TasksWithAStoreNeedNoText) {
