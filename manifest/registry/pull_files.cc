@@ -11,6 +11,7 @@
 #include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/store/place_file.h"
+#include "manifest/registry/store/store.h"
 #include "manifest/registry/transfer/fetch_plan.h"
 #include "manifest/write/link_file.h"
 #include "manifest/write/stated_file.h"
@@ -20,7 +21,6 @@ namespace {
 
 using manifest::LinkKind;
 
-constexpr const char* kFetched = "fetched";
 constexpr const char* kResumed = "resumed";  // completely, by an earlier run
 
 }  // namespace

@@ -52,31 +52,41 @@ bool IsAbsentOrCorrupt(const Error& error) {
   return error.code == Code::kNotFound || error.code == Code::kCorrupt;
 }
 
-Status AddBlobs(const Store& store, const BlobAdder& add, const PackOptions& pack,
-                const StorePlan& plan, StoreReport& report) {
+Status AddBlobs(const BlobAdder& add, const PackOptions& pack, const StorePlan& plan,
+                std::vector<Added>& added) {
   uint64_t total = 0;
   for (const StorePlan::Blob& item : plan.blobs) total += item.text.empty() ? item.blob.size : 0;
   ProgressCounter progress(pack.progress, total);
-  std::vector<Added> added(plan.blobs.size());
-  const Status status =
-      ParallelFor(plan.blobs.size(), ThreadsForFiles(pack.jobs), [&](size_t i) -> Status {
-        SHARD_CHECK(CheckInterrupt());
-        SHARD_TRY(added[i], add(plan.blobs[i], [&](uint64_t bytes) { progress.Add(bytes); }));
-        return Ok();
-      });
-  if (!status) return status;
-  for (size_t i = 0; i < added.size(); ++i)
-    Note(store, plan.blobs[i], added[i], report, report.blobs[i]);
+  return ParallelFor(plan.blobs.size(), ThreadsForFiles(pack.jobs), [&](size_t i) -> Status {
+    SHARD_CHECK(CheckInterrupt());
+    SHARD_TRY(added[i], add(plan.blobs[i], [&](uint64_t bytes) { progress.Add(bytes); }));
+    return Ok();
+  });
+}
+
+const StorePlan::Blob& ItemOf(const StorePlan& plan, size_t i) {
+  return i < plan.blobs.size() ? plan.blobs[i] : plan.manifests[i - plan.blobs.size()];
+}
+
+// Blobs, and behind them manifests.
+Status AddItems(WritableStore& store, const BlobAdder& add, const PackOptions& pack,
+                const StorePlan& plan, std::vector<Added>& added) {
+  SHARD_CHECK(AddBlobs(add, pack, plan, added));
+  for (size_t i = plan.blobs.size(); i < added.size(); ++i) {
+    const StorePlan::Blob& item = ItemOf(plan, i);
+    SHARD_TRY(added[i], store.AddManifest(item.blob, item.text));
+  }
   return Ok();
 }
 
-Status AddManifests(WritableStore& store, const StorePlan& plan, StoreReport& report) {
-  for (size_t i = 0; i < plan.manifests.size(); ++i) {
-    const StorePlan::Blob& item = plan.manifests[i];
-    SHARD_TRY(const Added added, store.AddManifest(item.blob, item.text));
-    Note(store, item, added, report, report.blobs[plan.blobs.size() + i]);
+// A full disk is not left that way. What came over a network is kept for the next run, and so is
+// everything where the user stopped this one.
+void TakeBack(WritableStore& store, const StorePlan& plan, const std::vector<Added>& added) {
+  for (size_t i = 0; i < added.size(); ++i) {
+    const Added& one = added[i];
+    if (one.how.empty() || one.was_there() || one.mended || one.how == kFetched) continue;
+    store.TakeBack(ItemOf(plan, i).blob);
   }
-  return Ok();
 }
 
 Status SetTags(WritableStore& store, bool force, const StorePlan& plan) {
@@ -166,8 +176,14 @@ Status LookAtStore(const Store& store, const PutOptions& options, StorePlan& pla
 Status PutPlan(WritableStore& store, const BlobAdder& add, const PutOptions& options,
                StorePlan& plan, StoreReport& report) {
   SHARD_CHECK(CheckTags(store, options.force, plan));
-  SHARD_CHECK(AddBlobs(store, add, options.pack, plan, report));
-  SHARD_CHECK(AddManifests(store, plan, report));
+  std::vector<Added> added(report.blobs.size());
+  const Status status = AddItems(store, add, options.pack, plan, added);
+  if (!status) {
+    if (status.error().code != Code::kInterrupted) TakeBack(store, plan, added);
+    return status;
+  }
+  for (size_t i = 0; i < added.size(); ++i)
+    Note(store, ItemOf(plan, i), added[i], report, report.blobs[i]);
   SHARD_CHECK(SetTags(store, options.force, plan));
   NoteTags(plan, report);
   return Ok();

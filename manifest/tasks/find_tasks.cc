@@ -4,6 +4,7 @@
 #include "libshard/base/files/file.h"
 #include "libshard/base/files/inside_directory.h"
 #include "libshard/base/text/text.h"
+#include "manifest/tasks/find_shares.h"
 #include "manifest/tasks/task_join.h"
 #include "manifest/tasks/task_record.h"
 
@@ -11,6 +12,10 @@ namespace moepack::manifest {
 namespace {
 
 namespace fs = moepack::fs;
+
+constexpr ShareKind kTasks = {
+    kTaskFile, "", "tasks",
+    "tasks (of --task) and distributions (of --only) are joined in steps of their own"};
 
 // "00003-of-00016", as written by TaskName.
 bool IsTaskName(std::string_view name) {
@@ -62,11 +67,7 @@ Result<std::vector<std::string>> FindTasks(const std::vector<std::string>& input
     tasks.insert(tasks.end(), found.done.begin(), found.done.end());
   }
   if (with.empty()) return tasks;
-  if (!without.empty()) {
-    return Error{
-        Code::kInvalidArgument, Cat(without, ": expected tasks, as in ", with, ", found none"),
-        "tasks (of --task) and distributions (of --only) are joined in steps of their own"};
-  }
+  if (!without.empty()) return MixedInputs(without, with, kTasks);
   if (!tasks.empty()) return tasks;
   return Error{Code::kNotFound, Cat(with, ": expected tasks that are done, found none"),
                "what a task writes is in a directory with .partial in its name until it is done"};

@@ -5,14 +5,12 @@
 #include <memory>
 #include <set>
 
-#include "libshard/base/files/directory_names.h"
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/text/text.h"
+#include "manifest/tasks/find_shares.h"
 
 namespace moepack::manifest {
 namespace {
-
-constexpr size_t kNamedTasks = 8;
 
 Result<ReadTask> ReadOne(const std::string& directory) {
   ReadTask task{directory, std::make_shared<const LocalTree>(directory), {}};
@@ -44,54 +42,6 @@ Status CheckSameWork(const ReadTask& task, const ReadTask& first) {
 Status CheckSameRecord(const ReadTask& task, const ReadTask& other) {
   const std::string &expected = other.record.sha256, &found = task.record.sha256;
   return expected == found ? Ok() : Status(OtherTask(task, other, "sha256", expected, found));
-}
-
-// "3, 7 and 9", or the first few and how many more.
-std::string NumbersText(const std::vector<uint32_t>& numbers) {
-  const size_t named = std::min(numbers.size(), kNamedTasks);
-  std::vector<std::string> words;
-  for (size_t i = 0; i < named; ++i) words.push_back(Cat(numbers[i]));
-  if (named < numbers.size())
-    return Cat(moepack::Join(words, ", "), " and ", numbers.size() - named, " more");
-  if (named == 1) return words[0];
-  const std::string last = words.back();
-  words.pop_back();
-  return Cat(moepack::Join(words, ", "), " and ", last);
-}
-
-// The names of tasks that a process has begun; it may have a directory of its own
-// (".partial-<process>").
-std::set<std::string> BegunIn(const fs::path& directory) {
-  std::set<std::string> names;
-  const Result<std::vector<std::string>> there = NamesIn(directory);
-  if (!there) return names;
-  for (const std::string& name : *there) {
-    const size_t partial = name.find(".partial");
-    if (partial != name.npos) names.insert(name.substr(0, partial));
-  }
-  return names;
-}
-
-Status CheckAllThere(const std::map<uint32_t, ReadTask>& tasks) {
-  const ReadTask& first = tasks.begin()->second;
-  const TaskNumber& number = first.record.number;
-  std::vector<uint32_t> missing, begun;
-  const fs::path beside = fs::path(first.directory).lexically_normal().parent_path();
-  const std::set<std::string> begun_names = BegunIn(beside.empty() ? fs::path(".") : beside);
-  for (uint32_t i = 0; i < number.count; ++i) {
-    if (tasks.contains(i)) continue;
-    missing.push_back(i);
-    if (begun_names.contains(TaskName({i, number.count}))) begun.push_back(i);
-  }
-  if (missing.empty()) return Ok();
-  std::string message =
-      Cat((beside.empty() ? fs::path(".") : beside).string(), ": tasks: expected ", number.count,
-          ", found ", tasks.size(), ": ", NumbersText(missing),
-          missing.size() == 1 ? " is missing" : " are missing");
-  if (!begun.empty()) message += Cat(" (begun and not finished: ", NumbersText(begun), ")");
-  return Error{Code::kNotFound, std::move(message),
-               Cat("run what is missing with the command of the others and --task ", missing[0],
-                   "/", number.count, missing.size() == 1 ? "" : ", and so on")};
 }
 
 // A run of an output, and where it is.
@@ -214,7 +164,10 @@ Result<std::vector<ReadTask>> ReadTasks(const std::vector<std::string>& director
       there->second.copies.push_back(task.tree);
     }
   }
-  SHARD_CHECK(CheckAllThere(tasks));
+  std::set<uint32_t> there;
+  for (const auto& [number, task] : tasks) there.insert(number);
+  const ReadTask& first = tasks.begin()->second;
+  SHARD_CHECK(CheckAllThere(first.directory, first.record.number.count, there));
   std::vector<ReadTask> out;
   for (auto& [index, task] : tasks) out.push_back(std::move(task));
   return out;

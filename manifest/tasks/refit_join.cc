@@ -16,6 +16,7 @@
 #include "libshard/recipe/imatrix.h"
 #include "libshard/refit/refit_store.h"
 #include "manifest/document/file_names.h"
+#include "manifest/tasks/find_shares.h"
 #include "manifest/write/output_path.h"
 #include "manifest/write/place_files.h"
 
@@ -28,6 +29,10 @@ namespace fs = moepack::fs;
 constexpr const char* kFinishHint =
     "start its task again with the same command: it goes on where it stopped";
 
+constexpr ShareKind kParts = {
+    kRefitFile, kRefitPartSuffix, "parts of a refit",
+    "stores of a refit, distributions and tasks are joined in steps of their own"};
+
 // A store of a part, opened.
 struct Part {
   std::string directory;
@@ -39,22 +44,12 @@ struct Part {
 
 Result<bool> HasStore(const fs::path& directory) { return IsThere(directory / kRefitFile); }
 
-// Parts of tasks in `directory`, and their distributions.
-Status FindInside(const std::string& directory, RefitParts& found) {
-  SHARD_TRY(const InsideDirectory inside, InsideDirectory::Open(directory));
-  SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, inside.List());
-  for (const InsideDirectory::Entry& entry : entries) {
-    const std::string& name = entry.name;
-    if (!name.ends_with(kRefitPartSuffix)) continue;
-    const fs::path store = fs::path(directory) / name;
-    SHARD_TRY(const bool part, HasStore(store));
-    if (!part) continue;
-    found.stores.push_back(store.string());
-    const fs::path distribution =
-        fs::path(directory) / name.substr(0, name.size() - std::string(kRefitPartSuffix).size());
-    SHARD_TRY(const bool written, IsThere(distribution / kManifestFile));
-    if (written) found.distributions.push_back(distribution.string());
-  }
+// The distribution of a task, if it has written one.
+Status AddDistribution(const std::string& store, RefitParts& found) {
+  const std::string distribution =
+      store.substr(0, store.size() - std::string_view(kRefitPartSuffix).size());
+  SHARD_TRY(const bool written, IsThere(fs::path(distribution) / kManifestFile));
+  if (written) found.distributions.push_back(distribution);
   return Ok();
 }
 
@@ -230,29 +225,16 @@ Status JoinStores(const std::vector<Part>& parts, const JoinOptions& options,
 
 Result<RefitParts> FindRefitParts(const std::vector<std::string>& inputs) {
   using namespace refit_join;
+  SHARD_TRY(const std::vector<FoundShare> shares, FindShares(inputs, kParts));
   RefitParts found;
-  std::string with, without;
-  for (const std::string& input : inputs) {
-    const size_t before = found.stores.size();
-    SHARD_TRY(const bool directory, IsDirectory(input));
-    SHARD_TRY(const bool store, HasStore(input));
-    if (store) {
-      found.stores.push_back(input);
-    } else if (directory) {
-      SHARD_CHECK(FindInside(input, found));
-    }
-    (found.stores.size() > before ? with : without) = input;
+  for (const FoundShare& share : shares) {
+    found.stores.push_back(share.directory);
+    if (!share.named) SHARD_CHECK(AddDistribution(share.directory, found));
   }
-  if (with.empty()) return found;
-  if (!without.empty())
-    return Error{
-        Code::kInvalidArgument,
-        Cat(Shown(without), ": expected parts of a refit, as in ", Shown(with), ", found none"),
-        "stores of a refit, distributions and tasks are joined in steps of their own"};
   if (found.distributions.empty() || found.distributions.size() == found.stores.size())
     return found;
   return Error{Code::kNotFound,
-               Cat(Shown(with), ": expected a distribution of each of ", found.stores.size(),
+               Cat(Shown(inputs[0]), ": expected a distribution of each of ", found.stores.size(),
                    " tasks, found ", found.distributions.size()),
                kFinishHint};
 }

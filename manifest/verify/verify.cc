@@ -22,6 +22,7 @@ namespace {
 constexpr const char* kDigestRule = "manifest-digest";
 constexpr const char* kSchemaRule = "manifest-schema";
 constexpr const char* kOriginRule = "source-origin";
+constexpr const char* kCalibratedRule = "calibrated-tensors";
 constexpr const char* kPulledRule = "pulled-parts";
 constexpr size_t kMaxFindingsPerRule = 20;
 
@@ -102,6 +103,27 @@ void NoteOrigin(const Manifest& manifest, VerifyReport& report) {
       .Note(files + (whole == far ? "all were read whole and have the published SHA-256"
                                   : Cat(far - whole, " verified by transport only, ", whole,
                                         " read whole with the published SHA-256")));
+}
+
+// Says how many tensors no source can prove. Where one is compared, source-bytes says it.
+void NoteCalibrated(const Manifest& manifest, VerifyReport& report) {
+  if (!manifest.calibrated) return;
+  uint64_t tensors = 0, bytes = 0;
+  for (const BundleRecord& bundle : manifest.bundles) {
+    for (const TensorRecord& tensor : bundle.tensors) {
+      const CalibratedTensor* const encoded = manifest.calibrated->Find(tensor.name).tensor;
+      // An overlay may have another type, and is made from the source then.
+      const bool own = encoded != nullptr && encoded->type->name == tensor.dtype;
+      if (!own || !tensor.derived.empty()) continue;
+      ++tensors;
+      bytes += tensor.bytes;
+    }
+  }
+  report.rules.push_back(kCalibratedRule);
+  RuleFindings(kCalibratedRule, report.findings)
+      .Note(Cat(Plural(tensors, "tensor"), ", ", FormatCount(bytes),
+                " bytes, were encoded on texts (calibrated): only the store of the calibration "
+                "proves them, with --against and --calibrated-store"));
 }
 
 void CheckWhole(const Manifest& manifest, VerifyReport& report) {
@@ -220,6 +242,7 @@ Status CheckRead(const std::string& directory, const SourceTree& tree, const Man
   CheckStructure(manifest, report);
   CheckRefit(manifest, report);
   NoteOrigin(manifest, report);
+  if (options.against.empty()) NoteCalibrated(manifest, report);
   if (options.whole) CheckWhole(manifest, report);
   SHARD_CHECK(CheckGroups(directory, manifest, options, report));
   if (!options.overlay.empty()) SHARD_CHECK(FindOverlay(directory, options.overlay, manifest.plan));

@@ -12,14 +12,29 @@ namespace moepack::runtime {
 struct CalibrateEstimate {
   // The trunk, and the experts of the largest layer as they are and as they are encoded.
   uint64_t weight_bytes = 0;
-  uint64_t row_bytes = 0;     // streams and activations of all tokens
-  uint64_t matrix_bytes = 0;  // the largest moments and factors
-  double seconds = 0;         // on an idle machine
+  uint64_t row_bytes = 0;      // streams and activations of all tokens
+  uint64_t matrix_bytes = 0;   // the largest moments and factors
+  uint64_t tokens_needed = 0;  // TokensForCalibration
+  // On an idle machine: alone, and as the one with the largest share of the experts. Equal if there
+  // is only one.
+  double seconds = 0, seconds_of_one = 0;
 };
 
-// For this many tokens of text and this many threads, 0 for one per core. Tries the kernels on some
-// rows of each type and length, which takes a second at most for each.
-CalibrateEstimate EstimateCalibration(const Model& model, const TensorTypes& types, uint64_t tokens,
-                                      size_t jobs);
+// What a calibration has.
+struct CalibrateShape {
+  uint64_t tokens = 0;    // of text
+  size_t jobs = 0;        // threads of a machine; 0: one per core
+  uint32_t machines = 1;  // that share the experts
+};
+
+// Tries the kernels on some rows of each type and length, which takes a second at most for each.
+CalibrateEstimate EstimateCalibration(const Model& model, const TensorTypes& types,
+                                      const CalibrateShape& shape);
+
+// Tokens for each input of a matrix that are enough: more of them lowered the divergence of
+// fixtures/tiny-moe by little (docs/calibration.md, "How much closer").
+inline constexpr uint64_t kTokensPerInput = 3;
+// Tokens of text that give each matrix so many, if all experts of a layer are chosen equally often.
+uint64_t TokensForCalibration(const Model& model, const TensorTypes& types);
 
 }  // namespace moepack::runtime

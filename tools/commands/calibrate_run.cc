@@ -220,15 +220,19 @@ void NoteTheRest(const runtime::TensorTypes& types, const CalibratedRecord& reco
                   "passes through them: ", names.front(), names.size() > 1 ? ", ..." : "")});
 }
 
-void WarnOfText(const std::vector<TokenSession>& texts, const runtime::Calibration& taken) {
+// `needed` are the tokens that are enough (TokensForCalibration).
+void WarnOfText(const std::vector<TokenSession>& texts, uint64_t tokens, uint64_t needed) {
   const bool alike = std::all_of(texts.begin(), texts.end(), [&](const TokenSession& session) {
     return session.bucket == texts.front().bucket;
   });
   if (alike && !texts.front().bucket.empty())
     PrintWarnings({Cat("one bucket: all calibration text is ", Quoted(texts.front().bucket),
                        "; other text may gain less")});
-  const std::string part = TakenLines(taken.buckets);
-  if (!part.empty()) PrintMessage(part);
+  if (tokens < needed)
+    PrintWarnings(
+        {Cat("few tokens: expected about ", FormatCount(needed), " (", runtime::kTokensPerInput,
+             " per input of each expert), found ", FormatCount(tokens),
+             "; matrices that feedback does not help are encoded ", "without it")});
 }
 
 }  // namespace
@@ -321,7 +325,10 @@ Result<double> RunCalibration(const CalibrateRun& run) {
   record.layer_count = calibrator->layers();
   record.calibration = CalibrationOf(texts, calibrator->text().taken);
   progress.Clear();
-  WarnOfText(texts, calibrator->text());
+  WarnOfText(texts, calibrator->text().tokens,
+             runtime::TokensForCalibration(*source.loaded.model, types));
+  const std::string part = TakenLines(calibrator->text().buckets);
+  if (!part.empty()) PrintMessage(part);
   // What is refused leaves no store behind.
   SHARD_TRY(LayersOfRun layers, LayersOfRun::Open(run, record));
   SHARD_CHECK(CheckEncodedFit(Shown(run.store), source.loaded, types, layers.record()));
@@ -347,9 +354,12 @@ Result<CalibrateNeeds> EstimateNeeds(const CalibrateRun& run) {
   SHARD_TRY(const runtime::Calibration taken,
             runtime::CalibrationTextOf(texts, options,
                                        runtime::BosToken(source.loaded.weights->metadata)));
-  return CalibrateNeeds{runtime::EstimateCalibration(*source.loaded.model, TypesOf(run.typed),
-                                                     taken.tokens, options.jobs),
-                        taken.buckets, taken.tokens, options.memory};
+  const uint32_t machines = run.task ? run.task->count : 1;
+  CalibrateNeeds needs{runtime::EstimateCalibration(*source.loaded.model, TypesOf(run.typed),
+                                                    {taken.tokens, options.jobs, machines}),
+                       taken.buckets, taken.tokens, options.memory, machines};
+  WarnOfText(texts, taken.tokens, needs.estimate.tokens_needed);
+  return needs;
 }
 
 CalibratedRecord RecordBefore(const CalibrateRun& run) {

@@ -3,16 +3,17 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "libshard/base/digest.h"
 #include "libshard/base/files/inside_directory.h"
 #include "libshard/base/files/local_tree.h"
-#include "libshard/base/text/expert_ids.h"
 #include "libshard/base/text/format_version.h"
 #include "libshard/base/text/record.h"
 #include "libshard/base/text/text.h"
 #include "libshard/stats/statistics_file.h"
+#include "manifest/tasks/find_shares.h"
 #include "manifest/tasks/task_record.h"
 #include "tools/base/output.h"
 #include "tools/options/output_file.h"
@@ -27,6 +28,10 @@ constexpr const char* kShareFile = "statistics.json.zst";
 constexpr const char* kFormat = "moepack-profile-task";
 constexpr unsigned kMajor = 1;
 constexpr uint64_t kMaxRecordBytes = 1u << 20;
+
+constexpr manifest::ShareKind kTasks = {kRecordFile, "", "tasks of a profile",
+                                        "tasks of different commands are joined in steps of their "
+                                        "own"};
 
 struct Record {
   uint64_t task = 0, tasks = 0;
@@ -102,20 +107,6 @@ Result<std::map<uint64_t, ReadProfile>> ReadAll(const std::vector<std::string>& 
   return tasks;
 }
 
-Status CheckAllThere(const std::map<uint64_t, ReadProfile>& tasks) {
-  const ReadProfile& first = tasks.begin()->second;
-  ExpertIds missing;
-  for (uint32_t i = 0; i < first.record.tasks; ++i)
-    if (!tasks.contains(i)) missing.push_back(i);
-  if (missing.empty()) return Ok();
-  return Error{Code::kNotFound,
-               Cat(Shown(fs::path(first.directory).parent_path().string()), ": tasks: expected ",
-                   first.record.tasks, ", found ", tasks.size(), ": ", FormatIds(missing),
-                   missing.size() == 1 ? " is missing" : " are missing"),
-               Cat("run what is missing with the command of the others and --task ", missing[0],
-                   "/", first.record.tasks)};
-}
-
 // The statistics of a task, if it had sessions.
 Status MergeTask(const ReadProfile& task, std::optional<Statistics>& merged) {
   SHARD_TRY(const std::string digest, DigestOf(task.directory));
@@ -186,29 +177,10 @@ Status WriteProfileTask(const ProfileTask& task, const Statistics& statistics) {
 
 Result<std::vector<std::string>> FindProfileTasks(const std::vector<std::string>& inputs) {
   using namespace profile_task;
-  std::vector<std::string> found;
-  std::string with, without;
-  for (const std::string& input : inputs) {
-    const size_t before = found.size();
-    SHARD_TRY(const bool own, IsThere(fs::path(input) / kRecordFile));
-    SHARD_TRY(const bool is_directory, IsDirectory(input));
-    if (own) found.push_back(input);
-    if (!own && is_directory) {
-      SHARD_TRY(const InsideDirectory inside, InsideDirectory::Open(input));
-      SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, inside.List());
-      for (const InsideDirectory::Entry& entry : entries) {
-        const fs::path directory = fs::path(input) / entry.name;
-        SHARD_TRY(const bool task, IsThere(directory / kRecordFile));
-        if (task) found.push_back(directory.string());
-      }
-    }
-    (found.size() > before ? with : without) = input;
-  }
-  if (with.empty() || without.empty()) return found;
-  return Error{
-      Code::kInvalidArgument,
-      Cat(Shown(without), ": expected tasks of a profile, as in ", Shown(with), ", found none"),
-      "tasks of different commands are joined in steps of their own"};
+  SHARD_TRY(const std::vector<manifest::FoundShare> shares, manifest::FindShares(inputs, kTasks));
+  std::vector<std::string> directories;
+  for (const manifest::FoundShare& share : shares) directories.push_back(share.directory);
+  return directories;
 }
 
 Status JoinProfileTasks(const std::vector<std::string>& directories, const SharesToJoin& shares) {
@@ -220,7 +192,11 @@ Status JoinProfileTasks(const std::vector<std::string>& directories, const Share
                  "leave it out"};
   SHARD_CHECK(CheckOutputFile(shares.out, {}, shares.join.force || shares.join.dry_run));
   SHARD_TRY(const auto tasks, ReadAll(directories));
-  SHARD_CHECK(CheckAllThere(tasks));
+  std::set<uint32_t> there;
+  for (const auto& [number, task] : tasks) there.insert(static_cast<uint32_t>(number));
+  const ReadProfile& first = tasks.begin()->second;
+  SHARD_CHECK(
+      manifest::CheckAllThere(first.directory, static_cast<uint32_t>(first.record.tasks), there));
   std::optional<Statistics> merged;
   for (const auto& [number, task] : tasks) SHARD_CHECK(MergeTask(task, merged));
   uint64_t bytes = 0;

@@ -213,7 +213,7 @@ Result<int> WriteTaskOf(const MoeModel& model, const SideFiles& noted, const Tas
   run.task.stem = name.substr(0, name.size() - kExtension.size());
   run.task.force = arguments.force;
   run.task.dry_run = arguments.dry_run;
-  if (outcome.needs) PrintMessage(CalibrateNeedsText(*outcome.needs));
+  run.needs = outcome.needs;
   SHARD_TRY(const int status, RunTask(std::move(draft), run));
   NoteTraffic(*model.checkpoint().tree(), SizeOfFiles(model.checkpoint()));
   return status;

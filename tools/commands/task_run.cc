@@ -27,22 +27,25 @@ std::string TaskText(const TaskRun& run, const manifest::TaskReport& report, dou
              report.number.count, " reads ", FormatBytes(report.load.read), " and makes ",
              FormatBytes(report.load.written), "; the largest task has ",
              FixedPoint(report.imbalance), " of the mean work\nwhen all tasks are done:\n  ",
-             JoinCommandText(run.out), "\n");
+             JoinCommandText(run.out), "\n", run.needs ? CalibrateNeedsText(*run.needs) : "");
 }
 
 Json TaskJson(const TaskRun& run, const manifest::TaskReport& report, double seconds) {
-  return {{"task", report.number.index},
-          {"tasks", report.number.count},
-          {"output", run.out},
-          {"directory", report.directory},
-          {"dry_run", run.task.dry_run},
-          {"was_there", report.was_there || report.outrun},
-          {"bytes", report.bytes},
-          {"share", {{"read_bytes", report.load.read}, {"written_bytes", report.load.written}}},
-          {"imbalance", report.imbalance},
-          {"read_bytes", report.pack.read_bytes},
-          {"resumed_bytes", report.pack.resumed_bytes},
-          {"seconds", seconds}};
+  Json document = {
+      {"task", report.number.index},
+      {"tasks", report.number.count},
+      {"output", run.out},
+      {"directory", report.directory},
+      {"dry_run", run.task.dry_run},
+      {"was_there", report.was_there || report.outrun},
+      {"bytes", report.bytes},
+      {"share", {{"read_bytes", report.load.read}, {"written_bytes", report.load.written}}},
+      {"imbalance", report.imbalance},
+      {"read_bytes", report.pack.read_bytes},
+      {"resumed_bytes", report.pack.resumed_bytes},
+      {"seconds", seconds}};
+  if (run.needs) document["calibration"] = CalibrateNeedsJson(*run.needs);
+  return document;
 }
 
 }  // namespace

@@ -218,8 +218,7 @@ Status TakeCalibrated(const MoeModel& model, const WriteArguments& arguments, Wr
       job.source,          arguments.source, model, typed, calibrate, CalibratedStoreOf(arguments),
       job.write.pack.jobs, job.task};
   if (calibrate.runs() && job.dry_run) {
-    SHARD_TRY(const CalibrateNeeds needs, EstimateNeeds(run));
-    PrintMessage(CalibrateNeedsText(needs));
+    SHARD_TRY(job.needs, EstimateNeeds(run));
     // Its keys take their room in the head.
     job.calibrated =
         std::make_shared<const CalibratedTensors>(CalibratedTensors::Stated(RecordBefore(run)));
@@ -381,7 +380,7 @@ Result<int> RunDryRun(const WriteJob& job) {
   FetchEstimate estimate = EstimateFetch(sources, files.files, job.write.pack);
   if (job.write.hash_source || job.write.verify_source) AddWholeFiles(sources, estimate);
   SHARD_TRY(const FetchReport fetch, MeasureFetch(sources, estimate));
-  const DryRun run{job.out, files.plan, files, fetch};
+  const DryRun run{job.out, files.plan, files, fetch, job.needs};
   NoteTraffic(*job.source.tree, job.source_bytes);
   SHARD_CHECK(job.json ? WriteJsonResult(DryRunJson(run))
                        : WriteReport(DryRunText(run), DryRunLine(run)));
@@ -394,6 +393,7 @@ Result<int> RunWriteTask(WriteJob& job) {
   run.task.pack = job.write.pack;
   run.task.force = job.write.force;
   run.task.dry_run = job.dry_run;
+  run.needs = job.needs;
   SHARD_TRY(const int status, RunTask(std::move(job.draft), run));
   NoteTraffic(*job.source.tree, job.source_bytes);
   return status;

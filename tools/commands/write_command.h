@@ -15,6 +15,7 @@
 #include "tools/options/options.h"
 #include "tools/options/quantize_options.h"
 #include "tools/options/task_option.h"
+#include "tools/reports/runs/calibrate_report.h"
 
 namespace moepack::cli {
 
@@ -52,6 +53,7 @@ struct WriteJob {
   std::shared_ptr<const RefitTensors> refit;            // what it holds; `write` borrows it
   std::string calibrated_store;                         // "" for none
   std::shared_ptr<const CalibratedTensors> calibrated;  // the same of a calibration's store
+  std::optional<CalibrateNeeds> needs;                  // of a calibration, with dry_run
   manifest::WriteOptions write;
   manifest::Draft draft;  // moved out when it is written
 };

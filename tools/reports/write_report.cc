@@ -135,7 +135,8 @@ std::string DryRunText(const DryRun& run) {
   const std::string types = run.files.types.empty() ? "" : TypeTable(run.files.types) + "\n";
   return Cat(types, table.Render(), "\n",
              run.files.recipe.name.empty() ? "" : BitsByPart(run.files.files),
-             NodeTable(run.plan, &bytes), "\n", DryRunLine(run), "\n", FetchText(run.fetch));
+             NodeTable(run.plan, &bytes), "\n", DryRunLine(run), "\n",
+             run.needs ? CalibrateNeedsText(*run.needs) : "", FetchText(run.fetch));
 }
 
 Json DryRunJson(const DryRun& run) {
@@ -161,6 +162,7 @@ Json DryRunJson(const DryRun& run) {
                    {"fetch", FetchJson(run.fetch)},
                    {"nodes", NodesToJson(run.plan, &bytes)}};
   if (!run.files.types.empty()) document["tensors"] = TypesJson(run.files.types);
+  if (run.needs) document["calibration"] = CalibrateNeedsJson(*run.needs);
   return document;
 }
 

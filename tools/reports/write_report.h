@@ -1,11 +1,13 @@
 // The report of a written distribution or, with --dry-run, a planned one.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "libshard/base/text/json.h"
 #include "manifest/write/bundle.h"
 #include "tools/reports/fetch_report.h"
+#include "tools/reports/runs/calibrate_report.h"
 
 namespace moepack::cli {
 
@@ -24,6 +26,7 @@ struct DryRun {
   const Plan& plan;
   const manifest::WritePlan& files;
   FetchReport fetch = {};
+  std::optional<CalibrateNeeds> needs = std::nullopt;  // of a calibration
 };
 std::string DryRunText(const DryRun& run);
 std::string DryRunLine(const DryRun& run);

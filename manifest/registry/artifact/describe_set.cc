@@ -108,6 +108,23 @@ std::string SetId(const Manifest& manifest) {
   return DigestOf(Sha256Hex(moepack::Join(digests, "\n") + "\n"));
 }
 
+// "feedback-2, 11,997 tokens, 144 of 157 matrices with feedback"; "" for weights that were not
+// calibrated. A source has no record of each matrix.
+std::string CalibratedNote(const Manifest& manifest) {
+  const auto note = [](const std::string& method, uint64_t tokens) {
+    return Cat(method, method.empty() ? "" : ", ", Plural(tokens, "token"));
+  };
+  if (const auto& source = manifest.model.calibrated)
+    return Cat(note(source->method, source->tokens), ", says the source");
+  if (!manifest.calibrated) return "";
+  const CalibratedRecord& record = *manifest.calibrated;
+  const auto method = record.parameters.find("method");
+  const CalibratedFigures sum = record.sum();
+  return Cat(note(method == record.parameters.end() ? "" : method->second, record.tokens()), ", ",
+             FormatCount(sum.accepted), " of ", FormatCount(sum.matrices),
+             sum.matrices == 1 ? " matrix" : " matrices", " with feedback");
+}
+
 OciManifest Describe(const Manifest& manifest, const SmallFiles& files,
                      std::optional<uint32_t> only_group) {
   OciManifest oci;
@@ -123,6 +140,8 @@ OciManifest Describe(const Manifest& manifest, const SmallFiles& files,
   notes[kGroupsKey] = only_group ? GroupText(*only_group) : GroupList(GroupsThere(manifest));
   if (const OverlayPlan* overlay = manifest.plan.current_overlay())
     notes[kOverlayVersionKey] = overlay->version;
+  if (std::string calibrated = CalibratedNote(manifest); !calibrated.empty())
+    notes[kCalibratedKey] = std::move(calibrated);
   notes[kDistributionKey] = files.distribution.digest;
   if (const std::string created = CreatedText(manifest); !created.empty())
     notes["org.opencontainers.image.created"] = created;

@@ -26,6 +26,9 @@ inline constexpr const char* kOverlayGroupsKey = "org.moepack.overlay.groups";
 inline constexpr const char* kSchemaKey = "org.moepack.schema";
 inline constexpr const char* kSetIdKey = "org.moepack.set.id";
 inline constexpr const char* kGroupsKey = "org.moepack.groups";
+// How the weights were calibrated, in words: method, tokens, matrices with feedback. Sets that
+// earlier versions published lack it.
+inline constexpr const char* kCalibratedKey = "org.moepack.calibrated";
 inline constexpr const char* kDistributionKey = "org.moepack.distribution.digest";
 inline constexpr const char* kViewOfKey = "org.moepack.view.of";
 inline constexpr const char* kViewGroupKey = "org.moepack.view.group";

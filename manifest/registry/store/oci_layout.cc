@@ -294,7 +294,7 @@ Result<Added> OciLayout::AddFile(const SourceTree& from, const std::string& file
   if (!from.LocalPath(file)) {
     SHARD_CHECK(FetchInto(from, file, blob, ingest, read));
     SHARD_CHECK(Settle(Cat(kIngestFolder, "/", name), blob, true));
-    added.how = "fetched";
+    added.how = kFetched;
     return added;
   }
   const Result<PlacedFile> placed = PlaceFile(from, file, ingest, name, link, read);
@@ -322,6 +322,10 @@ Result<Added> OciLayout::AddText(const BlobRecord& blob, std::string_view text) 
   SHARD_CHECK(Settle(ingested, blob, true));
   added.how = manifest::LinkName(manifest::LinkKind::kCopy);
   return added;
+}
+
+void OciLayout::TakeBack(const BlobRecord& blob) {
+  (void)files_.Remove(LayoutBlobFile(blob.digest)).has_value();
 }
 
 // All of them appear at once: the tag that shows the publication is listed first. Nobody else

@@ -69,6 +69,7 @@ class OciLayout final : public WritableStore {
   Result<Added> AddManifest(const BlobRecord& manifest, std::string_view text) override {
     return AddText(manifest, text);
   }
+  void TakeBack(const BlobRecord& blob) override;
   Result<std::vector<std::string>> SetTags(const std::vector<NewTag>& tags) override;
   // Replaces index.json, after everything that was added is on disk.
   Status SetIndex(const LayoutIndex& index);

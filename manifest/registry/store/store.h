@@ -59,6 +59,8 @@ class Store {
 
 using StorePtr = std::shared_ptr<const Store>;
 
+inline constexpr const char* kFetched = "fetched";
+
 // How a blob got into a store.
 struct Added {
   // "hardlink", "reflink" or "copy" into a layout, "fetched" if it came from another machine;
@@ -90,6 +92,9 @@ class WritableStore : public Store {
   virtual Result<Added> AddText(const BlobRecord& blob, std::string_view text) = 0;
   // Adds a manifest, under its digest only. REQUIRES: what it names was added.
   virtual Result<Added> AddManifest(const BlobRecord& manifest, std::string_view text) = 0;
+  // Removes what was added when the run fails before a tag leads to it. What a registry has, it
+  // collects itself.
+  virtual void TakeBack(const BlobRecord&) {}
   // Gives tags to manifests that were added, in this order; the last makes the publication visible.
   // A tag of another manifest is moved. Returns the tags that were left alone (NewTag::replaces).
   virtual Result<std::vector<std::string>> SetTags(const std::vector<NewTag>& tags) = 0;

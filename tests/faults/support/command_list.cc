@@ -73,6 +73,9 @@ std::vector<WritingCommand> PackingCommands() {
       Makes("QuantizeCalibrated", CalibrateWith({"-o", "made.gguf"}), "made.gguf"),
       InSteps("CalibratedStore", CalibrateWith({"--calibrated-store", "made", "-o", "out.gguf"}),
               "made", "calibration.json"),
+      // The other task has done its part (Inputs::MakeSharedCalibration).
+      InSteps("CalibrateTask", CalibrateWith({"--task", "0/2", "-o", "shared.gguf"}),
+              "shared.gguf.calibrated.tasks", "00000-of-00002/calibration.json"),
       Makes("QuantizeDistribution", {"quantize", "dist", "--pure", "Q8_0", "-j", "1", "-o", "made"},
             "made"),
       Makes("Build", {"build", "src", "--plan", "plan.json", "-j", "1", "-o", "made"}, "made"),

@@ -55,7 +55,8 @@ FaultRun RunWithFault(const fs::path& directory, const std::vector<std::string>&
   Report report = {};
   std::ofstream(report_path, std::ios::binary)
       .write(reinterpret_cast<const char*>(&report), sizeof(report));
-  const std::string below = fs::canonical(directory), log_path = log.empty() ? "" : WholePath(log);
+  const std::string below = fs::canonical(directory / fault.below),
+                    log_path = log.empty() ? "" : WholePath(log);
   moepack::cli::ChildProcess child(directory, arguments, [&] {
     PrepareFault(fault, below, report_path);
     if (!log_path.empty()) Set(kLogVariable, log_path);

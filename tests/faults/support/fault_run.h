@@ -16,7 +16,8 @@ struct Fault {
   std::string how = "error";
   int error = EIO;
   int64_t at = -1, count = 1, every = 0;
-  bool clones = false;  // clones of files succeed
+  bool clones = false;     // clones of files succeed
+  std::string below = {};  // only calls for files below this directory of the run's; "": all
 };
 
 // Everything about files; threads, mappings and allocations are separate faults.

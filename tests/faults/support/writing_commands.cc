@@ -140,6 +140,7 @@ Inputs::Inputs() {
   fs::remove_all(dir_ / "others");
   Make({"keygen", "-o", "key", "--type", "ed25519"});
   Make({"keygen", "-o", "p256"});
+  MakeSharedCalibration();
 }
 
 void Inputs::Make(const std::vector<std::string>& arguments) {
@@ -148,6 +149,19 @@ void Inputs::Make(const std::vector<std::string>& arguments) {
   if (end.status == 0) return;
   for (const std::string& word : arguments) problem_ += word + " ";
   problem_ += end.err;
+}
+
+void Inputs::MakeSharedCalibration() {
+  const std::vector<std::string>& first = CommandOf("CalibrateTask").arguments;
+  std::vector<std::string> second = first;
+  std::replace(second.begin(), second.end(), std::string("0/2"), std::string("1/2"));
+  moepack::cli::ChildProcess other(path(), second);
+  Make(first);
+  if (!problem_.empty()) return;  // the other would wait for ever, and is killed
+  if (other.Wait().status != 0) problem_ = "CalibrateTask: the other task";
+  for (const char* made : {"shared.gguf.calibrated", "shared.gguf.tasks",
+                           "shared.gguf.calibrated.tasks/00000-of-00002"})
+    fs::remove_all(dir_ / made);
 }
 
 std::unique_ptr<fixtures::TempDir> Inputs::Copy() const {

@@ -60,6 +60,8 @@ class Inputs {
 
  private:
   void Make(const std::vector<std::string>& arguments);
+  // Two tasks calibrate together; what the second one wrote for the first one stays.
+  void MakeSharedCalibration();
 
   const fixtures::MemoryTemp in_memory_;  // they are flushed thousands of times
   fixtures::TempDir dir_;

@@ -57,6 +57,36 @@ TEST_F(StorePlanTest, CountsBlobsManifestsAndTags) {
   EXPECT_EQ(second.tags[1].before, second.digest());
 }
 
+TEST_F(StorePlanTest, ARunThatFailsTakesBackWhatItAdded) {
+  const std::string there = "there", own = "own";
+  const auto blob = [](const std::string& text) {
+    return BlobRecord{kManifestType, DigestOf(Sha256Hex(text)), text.size()};
+  };
+  const auto store = OpenWritable(To(), {});
+  ASSERT_TRUE(store && (*store)->AddText(blob(there), there));
+  const auto put = [&](Code code, const char* how) {
+    const auto add = [&](const StorePlan::Blob& item, const PieceDone&) -> Result<Added> {
+      if (item.name == "full") return Error{code, "no room"};
+      auto added = (*store)->AddText(item.blob, item.text);
+      if (!added->was_there()) added->how = how;
+      return added;
+    };
+    StorePlan plan = Plan();
+    plan.blobs = {{"there", blob(there), there}, {"own", blob(own), own}, {"full", blob("x"), "x"}};
+    StoreReport report = StartReport(plan);
+    PutOptions options;
+    options.pack.jobs = 1;
+    EXPECT_FALSE(PutPlan(**store, add, options, plan, report));
+    EXPECT_TRUE((*store)->CheckBlob(blob(there)));
+    return (*store)->CheckBlob(blob(own)).has_value();
+  };
+  EXPECT_FALSE(put(Code::kIo, "copy"));
+  // A transfer is not repeated, and a stopped run goes on.
+  EXPECT_TRUE(put(Code::kIo, kFetched));
+  (*store)->TakeBack(blob(own));
+  EXPECT_TRUE(put(Code::kInterrupted, "copy"));
+}
+
 // Two publishers of one tag: the second must not move it without --force.
 TEST_F(StorePlanTest, DoesNotMoveATagThatSomebodyElseHasSetMeanwhile) {
   const auto store = OpenWritable(To(), {});

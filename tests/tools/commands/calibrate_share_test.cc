@@ -1,7 +1,10 @@
 // Calibrations that several tasks do together.
 #include <gmock/gmock.h>
 
-#include "tests/tools/run_moepack.h"
+#include <memory>
+#include <sstream>
+
+#include "tests/tools/child_process.h"
 
 namespace moepack::cli {
 namespace {
@@ -26,6 +29,10 @@ class SharedCalibration : public testing::Test {
     EXPECT_EQ(workspace_.Moepack(all + "\nwait").status, 0);
   }
   std::string Read(const std::string& name) const { return ReadFile(workspace_ / name); }
+  static std::vector<std::string> Words(const std::string& rest) {
+    std::istringstream text(kShared + rest);
+    return {std::istream_iterator<std::string>(text), {}};
+  }
   void ExpectDone(size_t command) const {
     const std::string name = std::to_string(command);
     EXPECT_EQ(Read(name + ".rc"), "0\n") << Read(name + ".err");
@@ -55,6 +62,27 @@ TEST_F(SharedCalibration, MakesTheStoreAndTheFileOfOneRun) {
   EXPECT_THAT(again.err, HasSubstr("; done before"));
 }
 
+// It is gone in the middle; another one, with other threads, goes on with its number.
+TEST_F(SharedCalibration, AMachineThatIsLostIsReplaced) {
+  const ToolRun whole = workspace_.Moepack(std::string(kShared) + "-o whole.gguf");
+  ASSERT_EQ(whole.status, 0) << whole.err;
+  const std::string record = "out.gguf.calibrated.tasks/00001-of-00002/calibration.json";
+  ChildProcess first(workspace_.path(), Words(" -o out.gguf --jobs 1 --task 0/2"));
+  ChildProcess lost(workspace_.path(), Words(" -o out.gguf --jobs 1 --task 1/2"));
+  const auto begun = [&] { return Read(record).find("\"layer\": 0") != std::string::npos; };
+  for (int i = 0; i < 12'000 && !begun(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  lost.Kill(SIGKILL);
+  EXPECT_EQ(lost.Wait().signal, SIGKILL);
+  const ToolRun other =
+      workspace_.Moepack(std::string(kShared) + "-o out.gguf --jobs 2 --task 1/2");
+  EXPECT_EQ(other.status, 0) << other.err;
+  const ChildEnd end = first.Wait();
+  EXPECT_EQ(end.status, 0) << end.err;
+  ASSERT_EQ(workspace_.Moepack("join out.gguf.tasks -o out.gguf").status, 0);
+  EXPECT_EQ(Read("out.gguf"), Read("whole.gguf"));
+}
+
 TEST_F(SharedCalibration, TasksWithAStoreNeedNoText) {
   ASSERT_EQ(workspace_.Moepack(std::string(kShared) + "-o whole.gguf").status, 0);
   for (const char* task : {"0/2", "1/2"}) {
@@ -66,6 +94,27 @@ TEST_F(SharedCalibration, TasksWithAStoreNeedNoText) {
   }
   ASSERT_EQ(workspace_.Moepack("join out.gguf.tasks -o out.gguf").status, 0);
   EXPECT_EQ(Read("out.gguf"), Read("whole.gguf"));
+}
+
+TEST_F(SharedCalibration, ADryRunSaysWhatOneOfTheMachinesTakes) {
+  const std::string build =
+      "build fixtures/tiny-moe --groups 2 --quantize Q4_K_M --calibrate fixtures/texts/manual.md "
+      "--calibrate-most-tokens 400 --calibrate-context 64 -o out ";
+  for (const std::string& command : {std::string(kShared) + "-o out.gguf ", build}) {
+    const ToolRun run = workspace_.Moepack(command + "--dry-run --task 1/8");
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_THAT(run.out, HasSubstr("would write "));
+    EXPECT_THAT(run.out, HasSubstr(" on this machine; about "));
+    EXPECT_THAT(run.out, HasSubstr(" on 8 like it (--task)\n"));
+    const nlohmann::json needs =
+        workspace_.Json(command + "--dry-run --json --task 0/8")["calibration"];
+    EXPECT_EQ(needs["machines"], 8);
+    EXPECT_LT(needs["seconds_of_one"].get<double>(), needs["seconds"].get<double>());
+    // Every machine runs both streams.
+    EXPECT_GT(needs["seconds_of_one"].get<double>(), needs["seconds"].get<double>() / 8);
+  }
+  for (const char* made : {".calibrated", ".tasks"})
+    EXPECT_EQ(workspace_.Listing().find(made), std::string::npos) << made;
 }
 
 TEST_F(SharedCalibration, TasksThatCalibrateSomethingElseAreRefused) {

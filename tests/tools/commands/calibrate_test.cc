@@ -198,6 +198,13 @@ TEST_F(Calibrated, IsSlicedIntoTheBytesOfTheWholeFile) {
   ASSERT_EQ(workspace_.Moepack("assemble out --group 0 -o node").status, 0);
   EXPECT_EQ(workspace_.Moepack("check out").status, 0);
   const std::string manifest = Read("out/distribution.json");
+  const std::string line =
+      "calibrated +feedback-2, [0-9,]+ tokens, [0-9]+ of 157 matrices with feedback\n";
+  EXPECT_THAT(workspace_.Moepack("inspect out").out, testing::ContainsRegex(line));
+  ASSERT_EQ(workspace_.Moepack("publish out layout:models:v1").status, 0);
+  EXPECT_THAT(workspace_.Moepack("inspect layout:models:v1-g001").out,
+              testing::ContainsRegex(line));
+  EXPECT_EQ(workspace_.Moepack("pull layout:models:v1 --group 1 -o pulled").status, 0);
   EXPECT_THAT(manifest, HasSubstr("\"format_version\": \"1.3\""));
   EXPECT_THAT(manifest, HasSubstr("\"calibrated\": {"));
   EXPECT_THAT(Read("out/head/head.gguf"), HasSubstr("moepack.calibration.version"));
@@ -205,8 +212,14 @@ TEST_F(Calibrated, IsSlicedIntoTheBytesOfTheWholeFile) {
   EXPECT_THAT(Read("out/README.md"), HasSubstr("--calibrated-store STORE`"));
   EXPECT_THAT(Read("out/trunk/trunk.gguf").substr(0, 4096), Not(HasSubstr("moepack.calibration")));
   ExpectSlicesOf("out.gguf", nlohmann::json::parse(manifest));
+  const ToolRun alone = workspace_.Moepack("verify out");
+  EXPECT_THAT(alone.out,
+              testing::ContainsRegex(
+                  "note: calibrated-tensors: [0-9]+ tensors, [0-9,]+ bytes, were encoded "
+                  "on texts \\(calibrated\\): only the store of the calibration proves"));
   const ToolRun verify = workspace_.Moepack("verify out --against fixtures/tiny-moe");
   EXPECT_EQ(verify.status, 0) << verify.err << verify.out;
+  EXPECT_THAT(verify.out, Not(HasSubstr("calibrated-tensors")));
   EXPECT_THAT(verify.out, HasSubstr("were encoded on texts (calibrated): the source cannot prove"));
   EXPECT_THAT(verify.out, HasSubstr("--calibrated-store compares them"));
   ASSERT_EQ(workspace_.Moepack(build + "--no-verify -o plain").status, 0);
@@ -225,6 +238,8 @@ TEST_F(Calibrated, ADistributionOfItSaysSo) {
   const nlohmann::json manifest = nlohmann::json::parse(Read("out/distribution.json"));
   EXPECT_EQ(manifest["format_version"], "1.0");
   EXPECT_EQ(manifest["model"]["calibrated"]["method"], "feedback-2");
+  EXPECT_THAT(workspace_.Moepack("inspect out").out,
+              testing::ContainsRegex("calibrated +feedback-2, [0-9,]+ tokens, says the source\n"));
   // Earlier versions did not record it.
   nlohmann::ordered_json document = nlohmann::ordered_json::parse(Read("out/distribution.json"));
   document["model"].erase("calibrated");
@@ -289,12 +304,26 @@ TEST(Calibrate, SaysWhatItWouldTake) {
   const ToolRun run =
       workspace.Moepack(std::string(kQuantize) + kCalibrationText + " --dry-run -o out.gguf");
   ASSERT_EQ(run.status, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr(" tokens; "));
+  EXPECT_THAT(run.out, HasSubstr(" tokens (about 6,144 are enough); "));
+  EXPECT_THAT(run.out, Not(HasSubstr("--task")));
+  EXPECT_THAT(run.err, HasSubstr("warning: few tokens: expected about 6,144 (3 per input of each "
+                                 "expert), found "));
   EXPECT_FALSE(std::filesystem::exists(workspace / "out.gguf.calibrated"));
   const nlohmann::json document =
       workspace.Json(std::string(kQuantize) + kCalibrationText + " --dry-run --json -o out.gguf");
   EXPECT_GT(document["calibration"]["tokens"], 100);
   EXPECT_GT(document["calibration"]["seconds"], 0);
+  EXPECT_EQ(document["calibration"]["seconds_of_one"], document["calibration"]["seconds"]);
+  EXPECT_EQ(document["calibration"]["tokens_needed"], 3 * 256 * 16 / 2);
+}
+
+TEST(Calibrate, EnoughTextIsNotWarnedOf) {
+  const Workspace workspace;
+  const ToolRun run = workspace.Moepack(
+      std::string(kQuantize) +
+      " --calibrate fixtures/texts/calibration.jsonl --most-tokens 3000 --dry-run -o out.gguf");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err, Not(HasSubstr("few tokens")));
 }
 
 // The keys that name a calibration take bytes, too.

@@ -2,8 +2,9 @@
 #include <gmock/gmock.h>
 
 #include <map>
+#include <sstream>
 
-#include "tests/tools/run_moepack.h"
+#include "tests/tools/child_process.h"
 
 namespace moepack::cli {
 namespace {
@@ -175,6 +176,34 @@ TEST_F(RefitParts, WhatDoesNotFitTogetherIsNamed) {
   bytes.back() ^= 1;
   WriteAll(workspace_ / layer, bytes);
   refused("join out.tasks -o out", 6, fs::path(layer).filename().string());
+}
+
+// It is gone in the middle of its work, with its disk.
+TEST_F(RefitParts, AMachineThatIsLostIsReplaced) {
+  Plan("--groups 2");
+  MustRefit("--store whole");
+  MustRefit("--task 0/2 --threads 2 --store out");
+  const fs::path part = workspace_ / "out.tasks/00001-of-00002.refit";
+  std::istringstream words("refit fixtures/tiny-moe --plan plan.json " + std::string(kFewTokens) +
+                           "--task 1/2 --threads 1 --store out");
+  ChildProcess lost(workspace_.path(), {std::istream_iterator<std::string>(words), {}});
+  const auto has_layer = [&] {
+    return ReadFile(part / "refit.json").find("\"layer\":") != std::string::npos;
+  };
+  for (int i = 0; i < 12'000 && !has_layer(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  lost.Kill(SIGKILL);
+  EXPECT_EQ(lost.Wait().signal, SIGKILL);
+  const ToolRun begun = workspace_.Moepack("join out.tasks -o out");
+  EXPECT_EQ(begun.status, 5);
+  EXPECT_THAT(begun.err, HasSubstr("00001-of-00002.refit: expected a part that is finished"));
+  fs::remove_all(part);
+  const ToolRun absent = workspace_.Moepack("join out.tasks -o out");
+  EXPECT_EQ(absent.status, 5);
+  EXPECT_THAT(absent.err, HasSubstr("expected 0-1, found 0: 1 is missing"));
+  MustRefit("--task 1/2 --threads 2 --store out");
+  ASSERT_EQ(workspace_.Moepack("join out.tasks -o out").status, 0);
+  ExpectSame("whole", "out");
 }
 
 TEST_F(RefitParts, WhatMakesNoSenseIsRefused) {

@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/tools/run_moepack.h"
+#include <sstream>
+
+#include "tests/tools/child_process.h"
 
 namespace moepack::cli {
 namespace {
@@ -63,6 +65,23 @@ TEST_F(ProfileTasks, MakeTheStatisticsOfOneRun) {
   const ToolRun there = workspace_.Moepack("join out.json.tasks -o out.json");
   EXPECT_EQ(there.status, 2);
   EXPECT_EQ(workspace_.Json("join out.json.tasks -o out.json --force --json")["tasks"], 3);
+}
+
+TEST_F(ProfileTasks, AMachineThatIsLostIsReplaced) {
+  ASSERT_EQ(Profile("-o whole.json").status, 0);
+  ASSERT_EQ(Profile("-o out.json --task 0/2").status, 0);
+  std::istringstream words(std::string(kProfile) + "-o out.json --task 1/2");
+  ChildProcess lost(workspace_.path(), {std::istream_iterator<std::string>(words), {}});
+  lost.Kill(SIGKILL);
+  EXPECT_EQ(lost.Wait().signal, SIGKILL);
+  const ToolRun absent = workspace_.Moepack("join out.json.tasks -o out.json");
+  EXPECT_EQ(absent.status, 5);
+  EXPECT_THAT(absent.err, HasSubstr("out.json.tasks: tasks: expected 2, found 1: 1 is missing"));
+  EXPECT_THAT(absent.err, HasSubstr("hint: run what is missing with the command of the others and "
+                                    "--task 1/2\n"));
+  ASSERT_EQ(Profile("-o out.json --task 1/2 --threads 1").status, 0);
+  ASSERT_EQ(workspace_.Moepack("join out.json.tasks -o out.json").status, 0);
+  EXPECT_EQ(ReadFile(workspace_ / "out.json"), ReadFile(workspace_ / "whole.json"));
 }
 
 TEST_F(ProfileTasks, ThatDoNotFitTogetherAreNamed) {

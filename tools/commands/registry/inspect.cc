@@ -62,6 +62,7 @@ void AddModelFacts(const Inspection& found, const Json& config, Facts& facts) {
   const auto note = [&](const char* what, const std::string& key) {
     facts.emplace_back(what, registry::AnnotationOf(found.annotations, key));
   };
+  note("calibrated", registry::kCalibratedKey);
   note("versions", "org.opencontainers.image.version");
   note("created", "org.opencontainers.image.created");
   note("set id", registry::kSetIdKey);
@@ -186,8 +187,10 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 constinit const Command kInspect = {
     "inspect",
     "Shows what one published manifest is",
-    "Prints a page about the manifest that REF names: set or node view, model, recipe, versions, "
-    "groups and overlay, sizes by role and by node, its tags, and how many signatures there are. "
+    "Prints a page about the manifest that REF names: set or node view, model, recipe, "
+    "calibration, "
+    "versions, groups and overlay, sizes by role and by node, its tags, and how many signatures "
+    "there are. "
     "The manifest and its config are read, and compared with their digests; signatures are not "
     "verified.",
     {"moepack inspect layout:models:v1", "moepack inspect layout:models:v1-g000 --json"},

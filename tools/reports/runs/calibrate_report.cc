@@ -52,10 +52,16 @@ std::string CalibrateNeedsText(const CalibrateNeeds& needs) {
   const runtime::CalibrateEstimate& estimate = needs.estimate;
   const std::string taken = TakenLines(needs.buckets);
   return Cat(taken, taken.empty() ? "" : "\n", "calibration: ", FormatCount(needs.tokens),
-             " tokens; ", FormatBytes(RowsInMemory(needs) + estimate.matrix_bytes),
+             " tokens (about ", FormatCount(estimate.tokens_needed), " are enough); ",
+             FormatBytes(RowsInMemory(needs) + estimate.matrix_bytes),
              " of activations and matrices, ", FormatBytes(estimate.weight_bytes),
              " of weights in memory, ", FormatBytes(estimate.row_bytes - RowsInMemory(needs)),
-             " on disk; about ", FormatElapsed(estimate.seconds), "\n");
+             " on disk; about ", FormatElapsed(estimate.seconds),
+             needs.machines > 1
+                 ? Cat(" on this machine; about ", FormatElapsed(estimate.seconds_of_one), " on ",
+                       needs.machines, " like it (--task)")
+                 : "",
+             "\n");
 }
 
 Json CalibrateNeedsJson(const CalibrateNeeds& needs) {
@@ -71,10 +77,13 @@ Json CalibrateNeedsJson(const CalibrateNeeds& needs) {
                        {"of_tokens", bucket.of_tokens}});
   return {{"buckets", std::move(buckets)},
           {"tokens", needs.tokens},
+          {"tokens_needed", estimate.tokens_needed},
           {"memory_bytes", RowsInMemory(needs) + estimate.matrix_bytes},
           {"weight_bytes", estimate.weight_bytes},
           {"disk_bytes", estimate.row_bytes - RowsInMemory(needs)},
-          {"seconds", estimate.seconds}};
+          {"seconds", estimate.seconds},
+          {"machines", needs.machines},
+          {"seconds_of_one", estimate.seconds_of_one}};
 }
 
 std::string CalibratedSummary(const CalibratedRecord& record, double seconds) {

@@ -20,7 +20,8 @@ struct CalibrateNeeds {
   runtime::CalibrateEstimate estimate;
   std::vector<runtime::CalibrationBucket> buckets;
   uint64_t tokens = 0;
-  uint64_t memory = 0;  // CalibrateOptions::memory
+  uint64_t memory = 0;    // CalibrateOptions::memory
+  uint32_t machines = 1;  // like this one that share the experts
 };
 std::string CalibrateNeedsText(const CalibrateNeeds& needs);
 Json CalibrateNeedsJson(const CalibrateNeeds& needs);
