@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "libshard/base/result.h"
+#include "runtime-shim/executor/dense_algebra.h"
 #include "runtime-shim/executor/executor.h"
 #include "runtime-shim/refit/host_products.h"
 
@@ -53,12 +54,18 @@ class Products {
   // Borrows the executor. `jobs`: threads for the host's work, 0 for one per core. All products but
   // Project are computed on the host itself where the executor is the cpu.
   Products(Executor& executor, size_t jobs) : executor_(executor), jobs_(jobs) {
-    if (executor.name() == "cpu") host_.emplace(jobs);
+    if (executor.name() == "cpu") {
+      host_.emplace(jobs);
+    } else {
+      algebra_ = executor.algebra();
+    }
   }
 
   Executor& executor() const { return executor_; }
   size_t jobs() const { return jobs_; }
   bool on_host() const { return host_.has_value(); }
+  // The executor's; null if it has none.
+  DenseAlgebra* algebra() const { return algebra_; }
 
   // y = x weights' + bias; x [tokens, columns], y [tokens, rows]. Always on the executor, with the
   // bits of a forward pass.
@@ -102,6 +109,14 @@ class Products {
   // Rows of a table on the executor, transposed, for products over tokens.
   Result<Rows> Transposed(Use use, std::span<const float> rows, size_t columns);
 
+  // The rows of a table on the executor.
+  Result<Rows> Written(Use use, const FloatTable& table);
+  // The sides of a product, of which only one is written if they are the same.
+  struct Sides {
+    Rows left, right;
+  };
+  Result<Sides> WrittenSides(const FloatTable& a, const FloatTable& b);
+  Status AddWithAlgebra(const FloatTable& a, const FloatTable& b, const DoubleBlock& out);
   // Sums of the products of some rows, on the executor.
   Result<Rows> Sums(const FloatTable& a, const FloatTable& b);
   Status AddOnHost(const FloatTable& a, const FloatTable& b, bool upper, const DoubleBlock& out);
@@ -111,8 +126,10 @@ class Products {
   Executor& executor_;
   size_t jobs_;
   std::optional<HostProducts> host_;
+  DenseAlgebra* algebra_ = nullptr;
   std::map<Use, BufferPtr> buffers_;
   std::vector<float> product_;
+  std::vector<double> sums_;
   // Of HoldTokens.
   Rows tokens_, residuals_;     // [t, H], [H, t]
   std::vector<float> factors_;  // of the activations, [t]

@@ -35,6 +35,9 @@ inline uint64_t ScoredMemory(const RefitOptions& options) {
   return std::max(kLeast, options.matrix_memory() / 4 * 3);
 }
 
+// Says that the normal matrix of an expert and the neurons that join it is not positive definite.
+Error ExpertNotDefinite(const NodeLayer& node, size_t place);
+
 // REQUIRES: routes and outputs match the experts. Leaves new experts and their outputs. Returns how
 // many neurons moved. Errors are those of RidgeDown.
 Result<uint64_t> RefillExperts(Products& products, const RefitOptions& options,

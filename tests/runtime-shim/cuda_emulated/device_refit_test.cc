@@ -1,0 +1,174 @@
+// The steps of a refit in the memory of the emulated device, beside the same steps of the host.
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "runtime-shim/refit/device_node.h"
+#include "runtime-shim/refit/ridge.h"
+#include "runtime-shim/refit/tune.h"
+#include "tests/runtime-shim/refit/made_layer.h"
+
+namespace moepack::runtime {
+namespace {
+
+const MadeShape kMade = {.tokens = 150};
+
+// Which parts a layer has beside gates, projections and weights of one.
+struct Kind {
+  const char* name;
+  bool biases = false, weigh_inputs = false, without_gate = false;
+};
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
+
+class CudaRefitEmulated : public ::testing::TestWithParam<Kind> {
+ protected:
+  void SetUp() override { emulation::TheMachine() = {}; }
+  void TearDown() override { emulation::TheMachine() = {}; }
+
+  // The same node on an executor, routed and run.
+  static std::unique_ptr<MadeNode> NodeOn(const char* executor, const Kind& kind = {}) {
+    auto made = std::make_unique<MadeNode>(kMade, 1, executor);
+    NodeLayer& node = made->node;
+    const size_t count = node.experts.expert_ids.size();
+    if (kind.biases) {
+      node.experts.gate_bias = RandomFloats(count * kMade.width, 30);
+      node.experts.up_bias = RandomFloats(count * kMade.width, 31);
+      node.experts.down_bias = RandomFloats(count * kMade.hidden, 32);
+    }
+    if (kind.without_gate) {
+      node.experts.gate.clear();
+      node.experts.gate_bias.clear();
+      node.form.activation = Activation::kSquaredRelu;
+    }
+    node.form.weigh_inputs = kind.weigh_inputs;
+    node.fixed[1] = true;
+    for (size_t token = 0; token < node.tokens(); token += 3) node.fit_weights[token] *= 0.25f;
+    made->Run();
+    return made;
+  }
+
+  static void ExpectNear(const std::vector<float>& found, const std::vector<float>& expected,
+                         double tolerance) {
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i)
+      ASSERT_NEAR(found[i], expected[i], tolerance * (1 + std::abs(expected[i]))) << i;
+  }
+  static void ExpectSameExperts(MadeNode& found, MadeNode& expected, double tolerance) {
+    for (const RefittedArray& array : RefittedArrays()) {
+      SCOPED_TRACE(array.name);
+      ExpectNear(found.node.experts.*array.values, expected.node.experts.*array.values, tolerance);
+    }
+  }
+  // Whether a step that takes so many bytes beside the node works on the device.
+  static bool FitsOnDevice(MadeNode& made, uint64_t more = 0) {
+    const auto device = DeviceNode::Make(made.products(), made.node, more);
+    EXPECT_TRUE(device) << device.error().message;
+    return *device != nullptr;
+  }
+  static void Ridge(MadeNode& made, uint64_t memory) {
+    RefitOptions options;
+    options.memory = memory;
+    const Status done = RidgeDown(made.products(), options, made.node);
+    ASSERT_TRUE(done) << done.error().message;
+  }
+  static TuneLoss Tune(MadeNode& made) {
+    TuneOptions options;
+    options.updates = 3;
+    options.interval = 2;
+    options.share = 0.5;
+    const auto loss = TuneExperts(made.products(), options, made.node);
+    EXPECT_TRUE(loss) << loss.error().message;
+    return loss ? *loss : TuneLoss();
+  }
+};
+
+TEST_P(CudaRefitEmulated, RidgeOfAllExpertsTogetherIsThatOfTheHost) {
+  const auto own = NodeOn("cuda", GetParam()), host = NodeOn("cpu", GetParam());
+  ASSERT_TRUE(FitsOnDevice(*own));
+  Ridge(*own, UINT64_MAX);
+  Ridge(*host, UINT64_MAX);
+  ExpectSameExperts(*own, *host, 1e-4);
+}
+
+TEST_P(CudaRefitEmulated, RidgeInTurnsIsThatOfTheHost) {
+  const auto own = NodeOn("cuda", GetParam()), host = NodeOn("cpu", GetParam());
+  ASSERT_TRUE(FitsOnDevice(*own));
+  Ridge(*own, 0);
+  Ridge(*host, 0);
+  ExpectSameExperts(*own, *host, 1e-4);
+  ExpectNear(ValuesOf(*own->node.outputs), ValuesOf(*host->node.outputs), 1e-4);
+}
+
+TEST_P(CudaRefitEmulated, TuneIsThatOfTheHost) {
+  const auto own = NodeOn("cuda", GetParam()), host = NodeOn("cpu", GetParam());
+  ASSERT_TRUE(FitsOnDevice(*own));
+  const std::vector<float> before = own->node.experts.down;
+  const TuneLoss found = Tune(*own), expected = Tune(*host);
+  EXPECT_EQ(found.updates, 3u);
+  EXPECT_NEAR(found.first, expected.first, 1e-5 * expected.first);
+  EXPECT_NEAR(found.last, expected.last, 1e-3 * expected.last);
+  EXPECT_NE(own->node.experts.down, before);
+  ExpectSameExperts(*own, *host, 1e-3);
+}
+
+TEST_F(CudaRefitEmulated, RefillIsThatOfTheHost) {
+  for (const Kind& kind : {Kind{"plain"}, Kind{"biases", true}, Kind{"inputs", false, true}}) {
+    SCOPED_TRACE(kind.name);
+    MadeLayer own(1, kMade, kind.biases, "cuda"), host(1, kMade, kind.biases);
+    own.made.node.form.weigh_inputs = host.made.node.form.weigh_inputs = kind.weigh_inputs;
+    ASSERT_TRUE(FitsOnDevice(own.made));
+    const uint64_t moved = own.Refill();
+    EXPECT_GT(moved, 0u);
+    EXPECT_EQ(moved, host.Refill());
+    ExpectSameExperts(own.made, host.made, 1e-3);
+    ExpectNear(ValuesOf(*own.made.node.outputs), ValuesOf(*host.made.node.outputs), 1e-3);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, CudaRefitEmulated,
+                         testing::Values(Kind{"plain"}, Kind{"biases", true},
+                                         Kind{"weighed_inputs", false, true},
+                                         Kind{"without_gate", true, false, true}),
+                         [](const auto& kind) { return std::string(kind.param.name); });
+
+// A device with room for what the host's steps write there, but not for a node.
+TEST_F(CudaRefitEmulated, WithoutRoomForTheNodeTheHostDoesTheWork) {
+  const auto own = NodeOn("cuda"), host = NodeOn("cpu");
+  emulation::TheMachine().memory = emulation::BytesInUse() + 50'000;
+  EXPECT_FALSE(FitsOnDevice(*own, 25'000));  // less than either step asks for
+  Ridge(*own, 0);
+  Ridge(*host, 0);
+  ExpectSameExperts(*own, *host, 1e-4);
+  Tune(*own);
+  Tune(*host);
+  ExpectSameExperts(*own, *host, 1e-3);
+}
+
+TEST_F(CudaRefitEmulated, ASingularMatrixIsAnErrorOnTheDeviceToo) {
+  for (const uint64_t memory : {uint64_t{0}, UINT64_MAX}) {
+    const auto own = NodeOn("cuda");
+    std::fill(own->node.experts.gate.begin(), own->node.experts.gate.end(), 0.0f);
+    own->node.experts.gate[0] = 1;  // one neuron of one expert
+    RefitOptions options;
+    options.memory = memory;
+    options.lambda = 0;
+    const Status done = RidgeDown(own->products(), options, own->node);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code, Code::kInvalidArgument);
+    EXPECT_NE(done.error().message.find("expected a positive definite one"), std::string::npos)
+        << done.error().message;
+  }
+}
+
+TEST_F(CudaRefitEmulated, ALostDeviceEndsTheStep) {
+  const auto own = NodeOn("cuda");
+  emulation::TheMachine().lost = true;
+  RefitOptions options;
+  const Status done = RidgeDown(own->products(), options, own->node);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Code::kUnavailable);
+}
+
+}  // namespace
+}  // namespace moepack::runtime
