@@ -156,16 +156,6 @@ Status DeviceNode::Residuals(std::span<const uint32_t> tokens, std::span<const f
   return Ok();
 }
 
-void DeviceNode::WriteNeurons(size_t place) const {
-  for (const Part& part : kParts) {
-    const Rows rows = expert(place).*part.rows;
-    const bool of_down = part.rows == &DeviceExpert::down || part.rows == &DeviceExpert::down_bias;
-    if (of_down || rows.buffer == nullptr) continue;
-    const std::vector<float>& values = node_.experts.*part.array;
-    executor().Write(std::span(values).subspan(place * rows.values(), rows.values()), rows);
-  }
-}
-
 Status DeviceNode::ReadPart(const Part& part, size_t place) const {
   const Rows rows = expert(place).*part.rows;
   if (rows.buffer == nullptr) return Ok();

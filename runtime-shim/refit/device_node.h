@@ -67,8 +67,6 @@ class DeviceNode {
   Status Residuals(std::span<const uint32_t> tokens, std::span<const float> factors,
                    const Rows& out);
 
-  // Takes gate and up of an expert from the node again.
-  void WriteNeurons(size_t place) const;
   // Bring back what has changed.
   Status ReadExperts(std::span<const size_t> places) const;
   Status ReadDown(std::span<const size_t> places) const;

@@ -79,6 +79,9 @@ class Products {
   // [tokens, H], gates [tokens], out [tokens, F].
   Status Activations(const MlpWeights& expert, const ExpertForm& form, std::span<const float> x,
                      std::span<const float> gates, std::span<float> out);
+  // Leaves act(gate(in), up(in)) in `gate`, all of them rows of the executor, which is not the cpu.
+  Status Activate(const MlpWeights& expert, const ExpertForm& form, const Rows& in,
+                  const Rows& gate);
   // An expert's output without a gate: out [tokens, H].
   Status Output(const MlpWeights& expert, const ExpertForm& form, std::span<const float> x,
                 std::span<float> out);
@@ -103,9 +106,6 @@ class Products {
   // Scratch rows, by purpose; they grow as needed.
   enum class Use : uint8_t { kIn, kGate, kUp, kOut, kLeft, kRight, kTokens, kResiduals, kSizes };
   Result<Rows> Take(Use use, size_t count, size_t width);
-  // Leaves act(gate(in), up(in)) in `gate`.
-  Status Activate(const MlpWeights& expert, const ExpertForm& form, const Rows& in,
-                  const Rows& gate);
   // Rows of a table on the executor, transposed, for products over tokens.
   Result<Rows> Transposed(Use use, std::span<const float> rows, size_t columns);
 

@@ -75,17 +75,6 @@ bool SelectNeurons(const Normal& normal, size_t count, size_t jobs, Selected& se
   return true;
 }
 
-// Every n-th of an expert's tokens, so that there are about `wanted`.
-ExpertTokens SomeTokens(const ExpertTokens& tokens, uint64_t wanted) {
-  const size_t step = std::max<size_t>(1, tokens.tokens.size() / wanted);
-  ExpertTokens some;
-  for (size_t i = 0; i < tokens.tokens.size(); i += step) {
-    some.tokens.push_back(tokens.tokens[i]);
-    some.gates.push_back(tokens.gates[i]);
-  }
-  return some;
-}
-
 class Refiller {
  public:
   Refiller(Products& products, const RefitOptions& options, const NeuronSource& source,
@@ -113,7 +102,7 @@ class Refiller {
  private:
   Status Open() {
     SHARD_CHECK(scores_.Run(ScoredMemory(options_)));
-    SHARD_TRY(device_, DeviceRefill::Make(products_, node_, PoolSize()));
+    SHARD_TRY(device_, DeviceRefill::Make(products_, source_, PoolSize(), node_));
     return Ok();
   }
 
@@ -152,10 +141,8 @@ class Refiller {
   }
 
   // The neurons that join: the best candidates by exact scores.
-  Result<std::vector<Neuron>> PoolOf(size_t place) {
-    const size_t pool = PoolSize();
-    SHARD_TRY(const std::vector<Neuron> candidates, scores_.Best(place, kCandidates * pool));
-    if (candidates.empty()) return candidates;
+  Result<std::vector<Neuron>> PoolOf(size_t place, std::span<const Neuron> candidates) {
+    if (candidates.empty()) return std::vector<Neuron>();
     const ExpertTokens tokens = SomeTokens(fit_[place], kScoredTokens);
     SHARD_CHECK(TakeSample(node_, tokens.tokens, products_.jobs(), sample_));
     rows_.resize(tokens.tokens.size() * node_.experts.hidden);
@@ -167,7 +154,8 @@ class Refiller {
     std::vector<NeuronSize> sizes;
     SHARD_CHECK(products_.MeasureNeurons(matrices.experts[0], node_.form, sizes));
     std::vector<Neuron> best;
-    for (const size_t at : LargestScores(ScoresOf(sizes), pool)) best.push_back(candidates[at]);
+    for (const size_t at : LargestScores(ScoresOf(sizes), PoolSize()))
+      best.push_back(candidates[at]);
     return best;
   }
 
@@ -233,51 +221,44 @@ class Refiller {
   }
 
   Result<uint64_t> Refill(size_t place) {
-    SHARD_TRY(const std::vector<Neuron> pool, PoolOf(place));
-    SHARD_TRY(const RefittedExperts others, ReadAll(pool));
-    std::vector<float> change;
+    SHARD_TRY(const std::vector<Neuron> candidates, scores_.Best(place, kCandidates * PoolSize()));
+    RefilledExpert refilled;
     if (device_ != nullptr) {
-      SHARD_TRY(change, RefillOnDevice(place, others));
+      SHARD_TRY(refilled, device_->Run(place, candidates, options_.lambda));
     } else {
-      SHARD_TRY(change, RefillOnHost(place, others));
+      SHARD_TRY(refilled, RefillOnHost(place, candidates));
     }
-    if (selected_.kept.empty()) return 0;
+    if (refilled.change.empty()) return 0;
     // The experts after this one see the residual that is left to them.
-    SHARD_CHECK(node_.outputs->ScatterAdd(all_[place].tokens, change, products_.jobs()));
-    return static_cast<uint64_t>(
-        std::count_if(selected_.kept.begin(), selected_.kept.end(),
-                      [&](size_t neuron) { return neuron >= node_.experts.width; }));
+    SHARD_CHECK(node_.outputs->ScatterAdd(all_[place].tokens, refilled.change, products_.jobs()));
+    return refilled.moved;
   }
 
-  // Both leave the numbers of the neurons that stay, none if no neuron fires, and the expert with
-  // these, and return by how much the outputs of its tokens change.
-  Result<std::vector<float>> RefillOnDevice(size_t place, const RefittedExperts& others) {
-    SHARD_TRY(selected_.kept, device_->Choose(place, others, options_.lambda));
-    if (selected_.kept.empty()) return std::vector<float>();
-    TakeNeurons(place, others);
-    return device_->Put(place);
-  }
-
-  Result<std::vector<float>> RefillOnHost(size_t place, const RefittedExperts& others) {
+  // As DeviceRefill::Run, with the products of any executor.
+  Result<RefilledExpert> RefillOnHost(size_t place, std::span<const Neuron> candidates) {
     const size_t width = node_.experts.width;
-    selected_.kept.clear();
+    RefilledExpert refilled;
+    SHARD_TRY(const std::vector<Neuron> pool, PoolOf(place, candidates));
+    SHARD_TRY(const RefittedExperts others, ReadAll(pool));
     SHARD_CHECK(Join(place, others));
     SHARD_TRY(const std::vector<float> before, PartOf(place, own_));
     SHARD_CHECK(MakeNormal(place, width + others.width, before));
-    if (normal_.empty) return std::vector<float>();
+    if (normal_.empty) return refilled;
     if (!SelectNeurons(normal_, width, products_.jobs(), selected_))
       return ExpertNotDefinite(node_, place);
-    TakeNeurons(place, others);
-    TakeDown(place, width + others.width);
-    SHARD_TRY(std::vector<float> change, PartOf(place, own_));
-    for (size_t i = 0; i < change.size(); ++i) change[i] -= before[i];
-    return change;
+    Take(place, others);
+    SHARD_TRY(refilled.change, PartOf(place, own_));
+    for (size_t i = 0; i < before.size(); ++i) refilled.change[i] -= before[i];
+    refilled.moved =
+        static_cast<uint64_t>(std::count_if(selected_.kept.begin(), selected_.kept.end(),
+                                            [&](size_t neuron) { return neuron >= width; }));
+    return refilled;
   }
 
-  // Puts gate and up of the selected neurons in place of the expert's own.
-  void TakeNeurons(size_t place, const RefittedExperts& others) {
+  // Puts the selected neurons in place of the expert's own, and their activations in own_.
+  void Take(size_t place, const RefittedExperts& others) {
     RefittedExperts& own = node_.experts;
-    const size_t width = own.width, hidden = own.hidden;
+    const size_t width = own.width, hidden = own.hidden, size = width + others.width;
     const RefittedExperts before = TakeExperts(own, std::span(&place, 1));
     const auto copy = [&](std::vector<float> RefittedExperts::*array, size_t columns) {
       if ((own.*array).empty()) return;
@@ -292,12 +273,6 @@ class Refiller {
     copy(&RefittedExperts::up, hidden);
     copy(&RefittedExperts::gate_bias, 1);
     copy(&RefittedExperts::up_bias, 1);
-  }
-
-  // The same for the down projection, and their activations in own_; `size` neurons were joined.
-  void TakeDown(size_t place, size_t size) {
-    RefittedExperts& own = node_.experts;
-    const size_t width = own.width, hidden = own.hidden;
     const auto down = std::span(own.down).subspan(place * hidden * width, hidden * width);
     for (size_t row = 0; row < hidden; ++row) {
       for (size_t neuron = 0; neuron < width; ++neuron)
@@ -336,6 +311,29 @@ class Refiller {
 };
 
 }  // namespace
+
+ExpertTokens SomeTokens(const ExpertTokens& tokens, uint64_t wanted) {
+  const size_t step = std::max<size_t>(1, tokens.tokens.size() / wanted);
+  ExpertTokens some;
+  for (size_t i = 0; i < tokens.tokens.size(); i += step) {
+    some.tokens.push_back(tokens.tokens[i]);
+    some.gates.push_back(tokens.gates[i]);
+  }
+  return some;
+}
+
+std::vector<size_t> KeepLargest(std::span<const double> costs, std::span<const size_t> kept,
+                                size_t count) {
+  std::vector<size_t> order(costs.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return costs[a] > costs[b]; });
+  order.resize(count);
+  // In the order of the neurons, so that an expert whose own neurons all stay keeps its rows.
+  std::sort(order.begin(), order.end());
+  for (size_t& place : order) place = kept[place];
+  return order;
+}
 
 Error ExpertNotDefinite(const NodeLayer& node, size_t place) {
   return {Code::kInvalidArgument,

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
+#include <utility>
 
 #include "runtime-shim/refit/device_node.h"
 #include "runtime-shim/refit/ridge.h"
@@ -143,6 +145,44 @@ TEST_F(CudaRefitEmulated, WithoutRoomForTheNodeTheHostDoesTheWork) {
   Tune(*own);
   Tune(*host);
   ExpectSameExperts(*own, *host, 1e-3);
+}
+
+TEST_F(CudaRefitEmulated, WithoutRoomForTheNodeARefillIsThatOfTheHostToo) {
+  MadeLayer own(1, kMade, true, "cuda"), host(1, kMade, true);
+  own.made.Run();
+  emulation::TheMachine().memory = emulation::BytesInUse() + 50'000;
+  EXPECT_FALSE(FitsOnDevice(own.made, 25'000));
+  const auto moved = RefillExperts(own.made.products(), {}, own.source(), own.made.node);
+  ASSERT_TRUE(moved) << moved.error().message;
+  EXPECT_EQ(*moved, host.Refill());
+  ExpectSameExperts(own.made, host.made, 1e-3);
+}
+
+// The host keeps activations in half precision, so that the last places may differ. A wide layer is
+// projected to random directions first.
+TEST_F(CudaRefitEmulated, ScoresFindTheNeuronsThatTheHostFinds) {
+  for (const uint32_t hidden : {8u, 160u}) {
+    SCOPED_TRACE(hidden);
+    MadeShape shape = kMade;
+    shape.hidden = hidden;
+    MadeLayer own(1, shape, false, "cuda"), host(1, shape);
+    const auto best = [](MadeLayer& layer, uint64_t memory) {
+      layer.made.Run();
+      NeuronScores scores(layer.made.products(), layer.source(), layer.made.node);
+      const Status ran = scores.Run(memory);
+      EXPECT_TRUE(ran) << ran.error().message;
+      const auto found = scores.Best(1, 6);
+      EXPECT_TRUE(found) << found.error().message;
+      std::set<std::pair<uint32_t, uint32_t>> neurons;
+      for (const Neuron& neuron : *found) neurons.insert({neuron.expert, neuron.index});
+      return neurons;
+    };
+    const auto found = best(own, UINT64_MAX), expected = best(host, UINT64_MAX);
+    size_t same = 0;
+    for (const auto& neuron : found) same += expected.count(neuron);
+    EXPECT_EQ(found.size(), 6u);
+    EXPECT_GE(same, 5u);
+  }
 }
 
 TEST_F(CudaRefitEmulated, ASingularMatrixIsAnErrorOnTheDeviceToo) {
