@@ -1,5 +1,4 @@
 #include "runtime-shim/cuda/algebra_kernels.h"
-#include "runtime-shim/cuda/device.h"
 #include "runtime-shim/cuda/each_value.h"
 #include "runtime-shim/cuda/launch.h"
 

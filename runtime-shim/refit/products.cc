@@ -204,6 +204,7 @@ Result<Products::Sides> Products::WrittenSides(const FloatTable& a, const FloatT
 
 // Blocks are added up on the device, so that only their sum comes back.
 Status Products::AddWithAlgebra(const FloatTable& a, const FloatTable& b, const DoubleBlock& out) {
+  if (a.rows() == 0) return Ok();
   SHARD_TRY(const Sides sides, WrittenSides(a, b));
   SHARD_TRY(const Rows room, Take(Use::kOut, a.columns, 2 * b.columns));
   const auto rows = static_cast<uint32_t>(a.columns), columns = static_cast<uint32_t>(b.columns);

@@ -10,7 +10,7 @@
 #      which always runs on the CPU
 #
 # usage: cuda_layer.sh [SIZE [EXECUTOR [BUILD]]]   (from the repository root)
-#   SIZE      full (default), or tiny to try the script
+#   SIZE      full (default), tiny to try the script, or build to do nothing else
 #   EXECUTOR  cuda (default); cpu or vulkan needs no CUDA, and tries the script
 #   BUILD     a build that has the three programs already; default: one is made in build/cuda-layer
 # Scratch files go to $TMPDIR; the status is 1 where errors differ.
@@ -23,7 +23,8 @@ case $size in
         vocabulary=8192 head=128 least=600 ;;
   tiny) hidden=64 width=64 experts=8 kept=4 top_k=2 tokens=1024 updates=5 sessions=16
         vocabulary=96 head=16 least=50 ;;
-  *) echo "cuda_layer.sh: SIZE: expected full or tiny, found $size" >&2; exit 2 ;;
+  build) ;;
+  *) echo "cuda_layer.sh: SIZE: expected full, tiny or build, found $size" >&2; exit 2 ;;
 esac
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/cuda-layer.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
@@ -33,10 +34,12 @@ if [ -z "$build" ]; then
   [ "$executor" != cuda ] || with_cuda=ON
   # Kernels take minutes to compile for each architecture.
   cmake --preset release -B $build -DMOEPACK_CUDA=$with_cuda -DCMAKE_CUDA_ARCHITECTURES=native \
-    -DMOEPACK_TESTS=OFF -DMOEPACK_BENCH=ON >"$scratch/configure.txt" 2>&1 || { cat "$scratch/configure.txt" >&2; exit 1; }
+    -DMOEPACK_TESTS=OFF -DMOEPACK_BENCH=ON >"$scratch/configure.txt" 2>&1 ||
+    { cat "$scratch/configure.txt" >&2; exit 1; }
   cmake --build $build -j"$(nproc)" --target moepack make-fixtures bench-refit \
     >"$scratch/build.txt" 2>&1 || { tail -n 50 "$scratch/build.txt" >&2; exit 1; }
 fi
+[ "$size" != build ] || exit 0
 moepack=$build/moepack
 
 # Seconds of a command, whose output goes to files.
@@ -85,7 +88,7 @@ awk -v sessions=$sessions -v tokens=$tokens -v words=$vocabulary 'BEGIN {
     print line "]}"
   }
 }' >"$scratch/text.jsonl"
-"$moepack" plan "$scratch/model" --groups 2 -o "$scratch/plan.json" --quiet
+"$moepack" plan "$scratch/model" --groups 2 -o "$scratch/plan.json" --quiet >/dev/null
 for on in "$executor" cpu; do
   rm -rf "$scratch/store"
   seconds=$(seconds_of refit "$moepack" refit "$scratch/model" --plan "$scratch/plan.json" \

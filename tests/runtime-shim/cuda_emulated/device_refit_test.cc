@@ -134,6 +134,35 @@ INSTANTIATE_TEST_SUITE_P(, CudaRefitEmulated,
                                          Kind{"without_gate", true, false, true}),
                          [](const auto& kind) { return std::string(kind.param.name); });
 
+// Single products of rows in host memory, more than run or are added up at a time.
+TEST_F(CudaRefitEmulated, ProductsAreThoseOfTheHost) {
+  constexpr size_t kA = 3, kB = 5;
+  const auto own = NodeOn("cuda"), host = NodeOn("cpu");
+  for (const size_t rows : {size_t{0}, size_t{1}, kTokensOfSum + 1, size_t{4099}}) {
+    SCOPED_TRACE(rows);
+    const std::vector<float> a = RandomFloats(rows * kA, 1), b = RandomFloats(rows * kB, 2);
+    const std::vector<float> weights = RandomFloats(kA * kB, 3);
+    std::vector<std::vector<float>> found;
+    for (MadeNode* made : {own.get(), host.get()}) {
+      Products& products = made->products();
+      std::vector<double> sums(kA * kB, 3), squares(kA * kA, 1);
+      std::vector<float> product(kA * kB), rows_of_b(rows * kB);
+      ASSERT_TRUE(products.AddProduct({a, kA}, {b, kB}, {sums.data(), kB}));
+      ASSERT_TRUE(products.AddSquare({a, kA}, {squares.data(), kA}));
+      ASSERT_TRUE(products.Product({a, kA}, {b, kB}, product));
+      ASSERT_TRUE(products.MultiplyBy({weights, kB}, a, rows_of_b));
+      std::vector<float> all(sums.begin(), sums.end());
+      for (size_t i = 0; i < kA; ++i) {
+        for (size_t j = i; j < kA; ++j) all.push_back(static_cast<float>(squares[i * kA + j]));
+      }
+      all.insert(all.end(), product.begin(), product.end());
+      all.insert(all.end(), rows_of_b.begin(), rows_of_b.end());
+      found.push_back(std::move(all));
+    }
+    ExpectNear(found[0], found[1], 1e-4);
+  }
+}
+
 // A device with room for what the host's steps write there, but not for a node.
 TEST_F(CudaRefitEmulated, WithoutRoomForTheNodeTheHostDoesTheWork) {
   const auto own = NodeOn("cuda"), host = NodeOn("cpu");
