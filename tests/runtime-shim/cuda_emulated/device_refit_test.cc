@@ -14,7 +14,7 @@
 namespace moepack::runtime {
 namespace {
 
-const MadeShape kMade = {.tokens = 150};
+const MadeShape kMade = {.tokens = 80};
 
 // Which parts a layer has beside gates, projections and weights of one.
 struct Kind {
@@ -166,8 +166,8 @@ TEST_F(CudaRefitEmulated, ProductsAreThoseOfTheHost) {
 // A device with room for what the host's steps write there, but not for a node.
 TEST_F(CudaRefitEmulated, WithoutRoomForTheNodeTheHostDoesTheWork) {
   const auto own = NodeOn("cuda"), host = NodeOn("cpu");
-  emulation::TheMachine().memory = emulation::BytesInUse() + 50'000;
-  EXPECT_FALSE(FitsOnDevice(*own, 25'000));  // less than either step asks for
+  emulation::TheMachine().memory = emulation::BytesInUse() + 28'000;
+  EXPECT_FALSE(FitsOnDevice(*own, 14'000));  // less than either step asks for
   Ridge(*own, 0);
   Ridge(*host, 0);
   ExpectSameExperts(*own, *host, 1e-4);
@@ -179,8 +179,8 @@ TEST_F(CudaRefitEmulated, WithoutRoomForTheNodeTheHostDoesTheWork) {
 TEST_F(CudaRefitEmulated, WithoutRoomForTheNodeARefillIsThatOfTheHostToo) {
   MadeLayer own(1, kMade, true, "cuda"), host(1, kMade, true);
   own.made.Run();
-  emulation::TheMachine().memory = emulation::BytesInUse() + 50'000;
-  EXPECT_FALSE(FitsOnDevice(own.made, 25'000));
+  emulation::TheMachine().memory = emulation::BytesInUse() + 28'000;
+  EXPECT_FALSE(FitsOnDevice(own.made, 14'000));
   const auto moved = RefillExperts(own.made.products(), {}, own.source(), own.made.node);
   ASSERT_TRUE(moved) << moved.error().message;
   EXPECT_EQ(*moved, host.Refill());
