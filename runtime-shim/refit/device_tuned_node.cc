@@ -45,6 +45,39 @@ class DeviceTunedNode : public TunedNode {
     return Ok();
   }
 
+  Result<std::vector<float>> Logits(std::span<const uint32_t> tokens) override {
+    const NodeLayer& node = node_->node();
+    const size_t experts = node.experts.expert_ids.size();
+    SHARD_TRY(router_inputs_,
+              router_inputs_table_.Take(executor(), tokens.size(), node.experts.router_width));
+    if (node.router_inputs == node.inputs) {
+      executor().Gather(node_->inputs(), tokens, {}, router_inputs_);
+    } else {
+      std::vector<float> rows(router_inputs_.values());
+      SHARD_CHECK(node.router_inputs->Gather(tokens, rows));
+      executor().Write(rows, router_inputs_);
+    }
+    SHARD_TRY(const Rows rows, logits_.Take(executor(), tokens.size(), experts));
+    SHARD_TRY(const NodeMatrices matrices, LoadRouter(node.experts, executor()));
+    executor().Project(matrices.router, router_inputs_, rows);
+    std::vector<float> logits(rows.values());
+    SHARD_CHECK(executor().Read(rows, logits));
+    return logits;
+  }
+
+  Result<std::vector<double>> RouterGradient(std::span<const float> by_logit) override {
+    const size_t experts = node_->node().experts.expert_ids.size();
+    SHARD_TRY(const Rows rows, logits_.Take(executor(), router_inputs_.count, experts));
+    SHARD_TRY(const Doubles sums,
+              router_sums_.TakeDoubles(executor(), experts, router_inputs_.width));
+    executor().Write(by_logit, rows);
+    algebra().Clear(sums);
+    algebra().AddProduct(rows, router_inputs_, kTokensOfSum, sums);
+    std::vector<double> by_row(experts * router_inputs_.width);
+    SHARD_CHECK(algebra().Read(sums, by_row));
+    return by_row;
+  }
+
   Status Run(std::span<const uint32_t> tokens, const Routes& routes) override {
     tokens_.assign(tokens.begin(), tokens.end());
     gates_ = routes.gates;
@@ -252,6 +285,8 @@ class DeviceTunedNode : public TunedNode {
   DeviceTable residuals_table_, inputs_table_, outputs_table_, first_table_, second_table_,
       activations_table_, back_table_, dots_table_, ones_table_;
   DeviceTable sizes_of_rows_, bias_dots_, slopes_, sums_;
+  Rows router_inputs_;  // of the last Logits
+  DeviceTable router_inputs_table_, logits_, router_sums_;
 };
 
 }  // namespace
@@ -261,7 +296,7 @@ Result<std::unique_ptr<TunedNode>> TuneOnDevice(Products& products, NodeLayer& n
   const uint64_t hidden = node.experts.hidden, width = node.experts.width;
   const uint64_t values = node.experts.expert_ids.size() * 3 * hidden * width;
   const uint64_t choices = tokens * node.routing.top_k;
-  const uint64_t more = 2 * values + choices * (2 * hidden + 4 * width) + tokens * hidden;
+  const uint64_t more = 2 * values + choices * (2 * hidden + 4 * width) + 2 * tokens * hidden;
   SHARD_TRY(std::unique_ptr<DeviceNode> moved,
             DeviceNode::Make(products, node, more * sizeof(float)));
   if (moved == nullptr) return std::unique_ptr<TunedNode>();

@@ -29,6 +29,23 @@ class HostTunedNode : public TunedNode {
                             std::binary_search(changing.begin(), changing.end(), place));
   }
 
+  Result<std::vector<float>> Logits(std::span<const uint32_t> tokens) override {
+    router_inputs_.resize(tokens.size() * node_.experts.router_width);
+    SHARD_CHECK(node_.router_inputs->Gather(tokens, router_inputs_, products_.jobs()));
+    std::vector<float> logits(tokens.size() * experts_.size());
+    SHARD_TRY(const NodeMatrices matrices, LoadRouter(node_.experts, products_.executor()));
+    SHARD_CHECK(products_.Project(matrices.router, router_inputs_, logits));
+    return logits;
+  }
+
+  Result<std::vector<double>> RouterGradient(std::span<const float> by_logit) override {
+    const size_t width = node_.experts.router_width;
+    std::vector<double> by_row(node_.experts.router.size(), 0);
+    SHARD_CHECK(products_.AddProduct({by_logit, experts_.size()}, {router_inputs_, width},
+                                     {by_row.data(), width}));
+    return by_row;
+  }
+
   // Leaves the sum of the experts' outputs minus the targets.
   Status Run(std::span<const uint32_t> tokens, const Routes& routes) override {
     inputs_.resize(tokens.size() * hidden_);
@@ -104,6 +121,7 @@ class HostTunedNode : public TunedNode {
   NodeLayer& node_;
   const size_t hidden_;
   std::vector<TunedExpert> experts_;
+  std::vector<float> router_inputs_;  // of the last Logits
   // Of the last Run.
   std::vector<float> inputs_, targets_, residuals_, gates_;
   std::vector<ExpertChoices> chosen_;  // by place

@@ -129,11 +129,7 @@ class Tuner {
 
   Status RunBatch(std::vector<uint32_t> batch) {
     batch_ = std::move(batch);
-    router_inputs_.resize(batch_.size() * node_.experts.router_width);
-    SHARD_CHECK(node_.router_inputs->Gather(batch_, router_inputs_, products_.jobs()));
-    logits_.resize(batch_.size() * node_.experts.expert_ids.size());
-    SHARD_TRY(const NodeMatrices matrices, LoadRouter(node_.experts, products_.executor()));
-    SHARD_CHECK(products_.Project(matrices.router, router_inputs_, logits_));
+    SHARD_TRY(logits_, tuned_->Logits(batch_));
     SHARD_TRY(routes_, ChooseExperts(node_, logits_, products_.jobs()));
     return tuned_->Run(batch_, routes_);
   }
@@ -177,7 +173,9 @@ class Tuner {
                   by_logit.begin() + static_cast<ptrdiff_t>(row * n));
       }
     });
-    return router_.Step(router_inputs_, by_logit, rate * router_size_, rate * bias_size_);
+    SHARD_TRY(std::vector<double> by_row, tuned_->RouterGradient(by_logit));
+    router_.StepBy(std::move(by_row), by_logit, rate * router_size_, rate * bias_size_);
+    return Ok();
   }
 
   Products& products_;
@@ -190,7 +188,7 @@ class Tuner {
   const double router_size_, bias_size_;
   // Of a batch.
   std::vector<uint32_t> batch_;
-  std::vector<float> router_inputs_, logits_;
+  std::vector<float> logits_;
   Routes routes_;
 };
 

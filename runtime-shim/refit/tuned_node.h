@@ -1,6 +1,7 @@
 // The experts of a node during a tuning (tune.h): what they make of a batch of tokens, and how they
 // move. On the host they are as many TunedExperts; an executor with dense algebra holds values,
-// moments and activations itself, so that an update moves only routes and gradients of gates.
+// moments, tokens and activations itself, so that an update moves only routes and gradients of
+// gates.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +31,10 @@ struct TokenSquares {
 class TunedNode {
  public:
   virtual ~TunedNode() = default;
+  // The logits of these tokens, as in a forward pass.
+  virtual Result<std::vector<float>> Logits(std::span<const uint32_t> tokens) = 0;
+  // by_logit' h for the tokens of the last Logits, with the inputs h of the router: [n, R].
+  virtual Result<std::vector<double>> RouterGradient(std::span<const float> by_logit) = 0;
   // Runs the experts on these tokens, with the routes of each.
   virtual Status Run(std::span<const uint32_t> tokens, const Routes& routes) = 0;
   // Of each token of the last Run.

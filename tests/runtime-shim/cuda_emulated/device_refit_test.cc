@@ -20,6 +20,7 @@ const MadeShape kMade = {.tokens = 80};
 struct Kind {
   const char* name;
   bool biases = false, weigh_inputs = false, without_gate = false;
+  bool router_apart = false;  // the router has inputs of its own
 };
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
@@ -29,7 +30,7 @@ class CudaRefitEmulated : public ::testing::TestWithParam<Kind> {
   void TearDown() override { emulation::TheMachine() = {}; }
 
   // The same node on an executor, routed and run.
-  static std::unique_ptr<MadeNode> NodeOn(const char* executor, const Kind& kind = {}) {
+  std::unique_ptr<MadeNode> NodeOn(const char* executor, const Kind& kind = {}) {
     auto made = std::make_unique<MadeNode>(kMade, 1, executor);
     NodeLayer& node = made->node;
     const size_t count = node.experts.expert_ids.size();
@@ -44,6 +45,11 @@ class CudaRefitEmulated : public ::testing::TestWithParam<Kind> {
       node.form.activation = Activation::kSquaredRelu;
     }
     node.form.weigh_inputs = kind.weigh_inputs;
+    if (kind.router_apart) {
+      stores_.push_back(std::make_unique<RowStore>(
+          StoreOf(RandomFloats(kMade.tokens * kMade.hidden, 40), kMade.hidden)));
+      node.router_inputs = stores_.back().get();
+    }
     node.fixed[1] = true;
     for (size_t token = 0; token < node.tokens(); token += 3) node.fit_weights[token] *= 0.25f;
     made->Run();
@@ -83,6 +89,8 @@ class CudaRefitEmulated : public ::testing::TestWithParam<Kind> {
     EXPECT_TRUE(loss) << loss.error().message;
     return loss ? *loss : TuneLoss();
   }
+
+  std::vector<std::unique_ptr<RowStore>> stores_;
 };
 
 TEST_P(CudaRefitEmulated, RidgeOfAllExpertsTogetherIsThatOfTheHost) {
@@ -131,6 +139,7 @@ TEST_F(CudaRefitEmulated, RefillIsThatOfTheHost) {
 INSTANTIATE_TEST_SUITE_P(, CudaRefitEmulated,
                          testing::Values(Kind{"plain"}, Kind{"biases", true},
                                          Kind{"weighed_inputs", false, true},
+                                         Kind{"router_apart", true, false, false, true},
                                          Kind{"without_gate", true, false, true}),
                          [](const auto& kind) { return std::string(kind.param.name); });
 
