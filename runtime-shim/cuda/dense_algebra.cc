@@ -32,23 +32,25 @@ Result<std::unique_ptr<CudaAlgebra>> CudaAlgebra::Make(CudaExecutor& executor) {
 }
 
 Status CudaAlgebra::Prepare() {
-  if (const auto status = cublasCreate(&blas_)) return LibraryError("cuBLAS", "start", status);
-  if (const auto status = cublasSetStream(blas_, executor_.stream()))
+  SHARD_TRY(libraries_, OpenLibraries());
+  if (const auto status = libraries_.create_blas(&blas_))
+    return LibraryError("cuBLAS", "start", status);
+  if (const auto status = libraries_.set_blas_stream(blas_, executor_.stream()))
     return LibraryError("cuBLAS", "stream", status);
   // In this mode products of floats are floats; TF32 would have to be asked for.
-  if (const auto status = cublasSetMathMode(blas_, CUBLAS_DEFAULT_MATH))
+  if (const auto status = libraries_.set_mode(blas_, CUBLAS_DEFAULT_MATH))
     return LibraryError("cuBLAS", "mode", status);
-  if (const auto status = cusolverDnCreate(&solver_))
+  if (const auto status = libraries_.create_solver(&solver_))
     return LibraryError("cuSOLVER", "start", status);
-  if (const auto status = cusolverDnSetStream(solver_, executor_.stream()))
+  if (const auto status = libraries_.set_solver_stream(solver_, executor_.stream()))
     return LibraryError("cuSOLVER", "stream", status);
   SHARD_TRY(info_, DeviceBuffer::Make(executor_.device(), sizeof(int)));
   return Ok();
 }
 
 CudaAlgebra::~CudaAlgebra() {
-  if (solver_ != nullptr) cusolverDnDestroy(solver_);
-  if (blas_ != nullptr) cublasDestroy(blas_);
+  if (solver_ != nullptr) libraries_.destroy_solver(solver_);
+  if (blas_ != nullptr) libraries_.destroy_blas(blas_);
 }
 
 void CudaAlgebra::Note(const char* operation, cublasStatus_t status) {
@@ -79,10 +81,10 @@ void CudaAlgebra::Multiply(const Factor& a, const Factor& b, const Rows& out) {
   if (!executor_.Ready() || out.count == 0 || out.width == 0) return;
   const Floats left = FloatsOf(a.rows), right = FloatsOf(b.rows), to = FloatsOf(out);
   const float one = 1, none = 0;
-  Note("product",
-       cublasSgemm(blas_, OperationOf(b), OperationOf(a), IntOf(out.width), IntOf(out.count),
-                   IntOf(a.width()), &one, right.data, IntOf(right.stride), left.data,
-                   IntOf(left.stride), &none, to.data, IntOf(to.stride)));
+  Note("product", libraries_.multiply(blas_, OperationOf(b), OperationOf(a), IntOf(out.width),
+                                      IntOf(out.count), IntOf(a.width()), &one, right.data,
+                                      IntOf(right.stride), left.data, IntOf(left.stride), &none,
+                                      to.data, IntOf(to.stride)));
 }
 
 void CudaAlgebra::AddProduct(const Rows& a, const Rows& b, uint32_t some, const Doubles& sums) {
@@ -136,14 +138,14 @@ Result<bool> CudaAlgebra::Factorize(const Doubles& matrix) {
   const DoubleValues own = DoublesOf(matrix);
   const int size = IntOf(own.count), stride = IntOf(own.stride);
   int wanted = 0;
-  Note("factor", cusolverDnDpotrf_bufferSize(solver_, CUBLAS_FILL_MODE_LOWER, size, own.data,
-                                             stride, &wanted));
+  Note("factor",
+       libraries_.room_of_factor(solver_, CUBLAS_FILL_MODE_LOWER, size, own.data, stride, &wanted));
   auto* const room =
       reinterpret_cast<double*>(Scratch(static_cast<uint64_t>(wanted) * sizeof(double)));
   if (!executor_.Ready()) return executor_.Finish().error();
   auto* const info = reinterpret_cast<int*>(info_->data());
-  Note("factor", cusolverDnDpotrf(solver_, CUBLAS_FILL_MODE_LOWER, size, own.data, stride, room,
-                                  wanted, info));
+  Note("factor", libraries_.factorize(solver_, CUBLAS_FILL_MODE_LOWER, size, own.data, stride, room,
+                                      wanted, info));
   int broken = 0;  // the row in which a pivot is not positive
   executor_.Note("read", cudaMemcpyAsync(&broken, info, sizeof(broken), cudaMemcpyDeviceToHost,
                                          executor_.stream()));
@@ -158,7 +160,7 @@ Result<bool> CudaAlgebra::Factorize(const Doubles& matrix) {
 void CudaAlgebra::Solve(const Doubles& factor, const Doubles& right) {
   if (!executor_.Ready() || right.count == 0 || right.width == 0) return;
   const DoubleValues own = DoublesOf(factor), sides = DoublesOf(right);
-  Note("solution", cusolverDnDpotrs(solver_, CUBLAS_FILL_MODE_LOWER, IntOf(own.count),
+  Note("solution", libraries_.solve(solver_, CUBLAS_FILL_MODE_LOWER, IntOf(own.count),
                                     IntOf(sides.count), own.data, IntOf(own.stride), sides.data,
                                     IntOf(sides.stride), reinterpret_cast<int*>(info_->data())));
 }
@@ -174,9 +176,10 @@ void CudaAlgebra::InvertDiagonal(const Doubles& factor, const Doubles& diagonal)
   cuda::SetIdentity(inverse, executor_.stream());
   const DoubleValues own = DoublesOf(factor);
   const double one = 1;
-  Note("inverse", cublasDtrsm(blas_, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_T,
-                              CUBLAS_DIAG_NON_UNIT, IntOf(size), IntOf(size), &one, own.data,
-                              IntOf(own.stride), inverse.data, IntOf(size)));
+  Note("inverse",
+       libraries_.solve_triangle(blas_, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_T,
+                                 CUBLAS_DIAG_NON_UNIT, IntOf(size), IntOf(size), &one, own.data,
+                                 IntOf(own.stride), inverse.data, IntOf(size)));
   cuda::SumSquares(inverse, DoublesOf(diagonal), executor_.stream());
   executor_.NoteLaunch("inverse");
 }

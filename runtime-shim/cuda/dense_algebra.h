@@ -4,12 +4,10 @@
 // column.
 #pragma once
 
-#include <cublas_v2.h>
-#include <cusolverDn.h>
-
 #include <memory>
 #include <optional>
 
+#include "runtime-shim/cuda/libraries.h"
 #include "runtime-shim/cuda/memory.h"
 #include "runtime-shim/executor/dense_algebra.h"
 
@@ -54,6 +52,7 @@ class CudaAlgebra : public DenseAlgebra {
   uint8_t* Scratch(uint64_t bytes);
 
   CudaExecutor& executor_;
+  Libraries libraries_;
   cublasHandle_t blas_ = nullptr;
   cusolverDnHandle_t solver_ = nullptr;
   std::unique_ptr<DeviceBuffer> scratch_, info_;  // info_: what cuSOLVER says about a matrix

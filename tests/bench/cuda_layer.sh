@@ -73,7 +73,8 @@ status=0
 steps=ridge,refill,tune,ridge
 for on in "$executor" cpu; do
   "$build/tests/bench/bench-refit" $hidden $width $experts $kept $top_k $tokens $updates \
-    "$on" $steps | tee "$scratch/steps-$on.txt"
+    "$on" $steps >"$scratch/steps-$on.txt"
+  cat "$scratch/steps-$on.txt"
 done
 compare error "$scratch/steps-$executor.txt" "$scratch/steps-cpu.txt" &&
   echo "steps: errors on $executor and cpu differ by at most 1 %" || status=1
