@@ -5,17 +5,11 @@
 
 #include "libshard/base/text/text.h"
 #include "runtime-shim/cuda/device.h"
+#include "runtime-shim/cuda/operands.h"
 #include "runtime-shim/cuda/operations.h"
 
 namespace moepack::runtime::cuda {
 namespace {
-
-uint8_t* DataOf(const Buffer* buffer) { return static_cast<const DeviceBuffer*>(buffer)->data(); }
-
-Floats FloatsOf(const Rows& rows) {
-  auto* const data = reinterpret_cast<float*>(DataOf(rows.buffer));
-  return {data + rows.offset, rows.stride, rows.count, rows.width};
-}
 
 bool IsAligned(const uint8_t* data, uint64_t row_bytes, uint64_t alignment) {
   return reinterpret_cast<uintptr_t>(data) % alignment == 0 && row_bytes % alignment == 0;
@@ -104,6 +98,7 @@ CudaExecutor::~CudaExecutor() {
   cudaSetDevice(device_);
   if (stream_ == nullptr) return;
   cudaStreamSynchronize(stream_);
+  algebra_.reset();
   upload_.reset();
   cudaStreamDestroy(stream_);
 }
@@ -124,8 +119,23 @@ bool CudaExecutor::Ready() {
   return !failed_;
 }
 
+void CudaExecutor::Fail(Error error) {
+  if (!failed_) failed_ = std::move(error);
+}
+
 void CudaExecutor::Note(const char* operation, cudaError_t error) {
-  if (error != cudaSuccess && !failed_) failed_ = DeviceError(operation, error);
+  if (error != cudaSuccess) Fail(DeviceError(operation, error));
+}
+
+DenseAlgebra* CudaExecutor::algebra() {
+  if (algebra_ != nullptr || !Ready()) return algebra_.get();
+  auto made = CudaAlgebra::Make(*this);
+  if (made) {
+    algebra_ = std::move(*made);
+  } else {
+    Fail(made.error());
+  }
+  return algebra_.get();
 }
 
 Result<BufferPtr> CudaExecutor::Allocate(uint64_t bytes) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "runtime-shim/cuda/dense_algebra.h"
 #include "runtime-shim/cuda/memory.h"
 #include "runtime-shim/cuda/products.h"
 #include "runtime-shim/executor/executor.h"
@@ -22,6 +23,8 @@ class CudaExecutor : public Executor {
   std::string description() const override { return description_; }
   uint64_t available() const override;
   bool Supports(const quant::Format* format) const override;
+  // Starts the libraries at the first call.
+  DenseAlgebra* algebra() override;
 
   Result<BufferPtr> Allocate(uint64_t bytes) override;
   Result<BufferPtr> Load(std::span<const std::byte> bytes) override;
@@ -32,15 +35,20 @@ class CudaExecutor : public Executor {
   void MatMul(const Matrix& weights, const Rows& x, const Rows& y) override;
   SHARD_OPERATIONS(SHARD_OVERRIDE)
 
- private:
-  explicit CudaExecutor(int device) : device_(device) {}
-  Status Prepare();
-
+  // What its algebra shares with it.
+  int device() const { return device_; }
+  cudaStream_t stream() const { return stream_; }
+  Upload& upload() { return *upload_; }
   // Keeps the first error; later operations are skipped.
   bool Ready();
+  void Fail(Error error);
   void Note(const char* operation, cudaError_t error);
   // Notes errors from launching the operation's kernels.
   void NoteLaunch(const char* operation) { Note(operation, cudaGetLastError()); }
+
+ private:
+  explicit CudaExecutor(int device) : device_(device) {}
+  Status Prepare();
 
   // Calls `work` with weights and the kernels that their alignment allows. Weights that no kernel
   // accepts where they are stored are copied to a suitable place until `work` ends.
@@ -61,6 +69,7 @@ class CudaExecutor : public Executor {
   cudaStream_t stream_ = nullptr;
   std::unique_ptr<Upload> upload_;
   std::unique_ptr<DeviceBuffer> partial_;  // Product::partial
+  std::unique_ptr<CudaAlgebra> algebra_;
   std::optional<Error> failed_;
 };
 

@@ -42,3 +42,9 @@ if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.0)
   set(MOEPACK_CUDA_MISSING "nvcc 12.0 or later was not found when configuring")
   message(NOTICE "-- nvcc ${CMAKE_CUDA_COMPILER_VERSION} is too old: the CUDA executor is left out")
 endif()
+
+find_package(CUDAToolkit)  # the libraries are opened at run time, but their headers are needed
+if(NOT MOEPACK_CUDA_MISSING AND NOT (TARGET CUDA::cublas AND TARGET CUDA::cusolver))
+  set(MOEPACK_CUDA_MISSING "cuBLAS and cuSOLVER were not found when configuring")
+  message(NOTICE "-- cuBLAS and cuSOLVER were not found: the CUDA executor is left out")
+endif()

@@ -23,6 +23,13 @@ struct Floats {
   uint32_t count, width;
 };
 
+// F64 rows on the device, in the same way.
+struct DoubleValues {
+  double* data;
+  uint64_t stride;
+  uint32_t count, width;
+};
+
 // The product for many tokens computes kTile rows of y for kTile tokens in a block of threads
 // (multiply_tiles.h).
 inline constexpr int kTile = 64;

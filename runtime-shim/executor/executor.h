@@ -16,6 +16,8 @@
 
 namespace moepack::runtime {
 
+class DenseAlgebra;  // dense_algebra.h
+
 // The experts of a layer and the rows of a batch that picked them.
 
 struct Linear {
@@ -70,6 +72,8 @@ class Executor {
   virtual uint64_t available() const = 0;
   // True if the weights of MatMul and Embed may be in this format.
   virtual bool Supports(const quant::Format* format) const = 0;
+  // What it offers beside the operations below; null for nothing. Lives as long as the executor.
+  virtual DenseAlgebra* algebra() { return nullptr; }
 
   // Allocates memory for activations and caches. kUnavailable, with the requested bytes, if there
   // is too little.

@@ -107,6 +107,16 @@ void MoveValuesRef(const AdamMove& move, size_t count) {
   }
 }
 
+AdamStep NthStep(double rate, uint32_t n) {
+  // The means start from 0, so that they are too small at first.
+  return {.rate = static_cast<float>(rate / (1 - std::pow(kFirstMoment, n))),
+          .of_second = static_cast<float>(1 / (1 - std::pow(kSecondMoment, n))),
+          .keep_first = kFirstMoment,
+          .keep_second = kSecondMoment,
+          .floor = kStepFloor,
+          .most = kMostSlope};
+}
+
 Adam::Adam(size_t count, size_t jobs) : first_(count, 0), second_(count, 0), jobs_(jobs) {}
 
 void Adam::Step(double rate, std::span<const double> gradient, std::span<float> values) {
@@ -116,12 +126,9 @@ void Adam::Step(double rate, std::span<const double> gradient, std::span<float> 
 }
 
 void Adam::Step(double rate, std::span<const float> gradient, std::span<float> values) {
-  ++steps_;
-  // The means start from 0, so that they are too small at first.
-  const auto rate_of_first = static_cast<float>(rate / (1 - std::pow(kFirstMoment, steps_)));
-  const auto of_second = static_cast<float>(1 / (1 - std::pow(kSecondMoment, steps_)));
+  const AdamStep step = NthStep(rate, ++steps_);
   const AdamMove move = {gradient.data(), first_.data(), second_.data(),
-                         values.data(),   rate_of_first, of_second};
+                         values.data(),   step.rate,     step.of_second};
   ForPieces(values.size(), kValuesOfPiece, jobs_,
             [&](size_t begin, size_t end) { MoveValues(From(move, begin), end - begin); });
 }

@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "runtime-shim/executor/shapes.h"
+
 namespace moepack::runtime {
 
 // A measure of how large an array's values are, for rates that are a share of it. 0 for none.
@@ -23,6 +25,9 @@ struct AdamMove {
 // Both give the same bits. A slope that is not a number counts as 0.
 void MoveValues(const AdamMove& move, size_t count);
 void MoveValuesRef(const AdamMove& move, size_t count);
+
+// What the n-th step of some values needs, counted from 1, if each moves by about `rate`.
+AdamStep NthStep(double rate, uint32_t n);
 
 // The state for one array of values.
 class Adam {

@@ -69,6 +69,8 @@ Status NeuronScores::Run(uint64_t memory) {
   if (hidden > kDirections) directions_ = RandomDirections(hidden);
   std::vector<float> gates = gates_;
   gates.resize(tokens_.size(), 1);
+  SHARD_TRY(device_, DeviceScores::Make(products_, source_.experts, node_.form, inputs, gates));
+  if (device_ != nullptr) return Ok();
   activations_.resize(source_.experts.size());
   for (uint32_t id = 0; id < source_.experts.size(); ++id) {
     SHARD_CHECK(CheckInterrupt());
@@ -141,19 +143,14 @@ Status NeuronScores::TakeMissing(std::span<const Choice> choices) {
   factors_.clear();
   for (size_t i = 0; i < choices.size(); ++i)
     factors_.push_back(sample.roots[i] * (node_.form.weigh_inputs ? 1 : choices[i].gate));
-  std::vector<float> projected;
   width_ = hidden;
-  if (!directions_.empty()) {
-    width_ = kDirections;
-    projected.resize(choices.size() * width_);
-    SHARD_CHECK(products_.MultiplyBy({directions_, width_}, sample.residuals, projected));
+  if (directions_.empty()) {
+    missed_ = std::move(sample.residuals);
+    return Ok();
   }
-  const std::span<float> rows =
-      directions_.empty() ? std::span(sample.residuals) : std::span(projected);
-  ScaleRows(factors_, products_.jobs(), rows);
-  TurnMatrix(FloatMatrix::Of(rows, width_), TurnedStride(choices.size()), products_.jobs(),
-             missing_);
-  return Ok();
+  width_ = kDirections;
+  missed_.resize(choices.size() * width_);
+  return products_.MultiplyBy({directions_, width_}, sample.residuals, missed_);
 }
 
 void NeuronScores::Measure(uint32_t id, std::span<const Choice> choices,
@@ -185,16 +182,36 @@ void NeuronScores::Measure(uint32_t id, std::span<const Choice> choices,
   }
 }
 
+Result<std::vector<std::vector<NeuronSize>>> NeuronScores::MeasureAll(
+    uint32_t self, std::span<const Choice> choices) {
+  if (device_ != nullptr) {
+    DeviceScores::Missing missing;
+    for (const Choice& choice : choices) missing.rows.push_back(choice.row);
+    missing.factors = factors_;
+    missing.values = missed_;
+    missing.width = width_;
+    return device_->Measure(missing);
+  }
+  ScaleRows(factors_, products_.jobs(), missed_);
+  TurnMatrix(FloatMatrix::Of(missed_, width_), TurnedStride(choices.size()), products_.jobs(),
+             missing_);
+  std::vector<std::vector<NeuronSize>> sizes(source_.experts.size());
+  ForPieces(sizes.size(), 1, products_.jobs(), [&](size_t id, size_t) {
+    if (id == self || source_.experts[id] == nullptr) return;
+    sizes[id].resize(source_.experts[id]->inner());
+    Measure(static_cast<uint32_t>(id), choices, sizes[id]);
+  });
+  return sizes;
+}
+
 Result<std::vector<Neuron>> NeuronScores::Best(size_t place, size_t count) {
   const std::span<const Choice> choices = choices_[place];
   const uint32_t self = node_.experts.expert_ids[place];
   SHARD_CHECK(TakeMissing(choices));
-  std::vector<std::vector<double>> by_expert(source_.experts.size());
+  SHARD_TRY(const std::vector<std::vector<NeuronSize>> sizes, MeasureAll(self, choices));
+  std::vector<std::vector<double>> by_expert(sizes.size());
   ForPieces(by_expert.size(), 1, products_.jobs(), [&](size_t id, size_t) {
-    if (id == self || source_.experts[id] == nullptr) return;
-    std::vector<NeuronSize> sizes(source_.experts[id]->inner());
-    Measure(static_cast<uint32_t>(id), choices, sizes);
-    by_expert[id] = ScoresOf(sizes);
+    if (id != self && source_.experts[id] != nullptr) by_expert[id] = ScoresOf(sizes[id]);
   });
   std::vector<Neuron> neurons, best;
   std::vector<double> scores;

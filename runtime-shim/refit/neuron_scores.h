@@ -1,6 +1,6 @@
 // How well the neurons of a layer explain what a node's experts miss, on one sample of tokens for
-// all experts: every neuron runs once on the sample, and its activations are kept in half
-// precision.
+// all experts: every neuron runs once on the sample, and its activations are kept, on the host in
+// half precision.
 //
 // For the tokens of an expert with gates g and what is missing there, r, a neuron with activations
 // a is scored with phi = g a by |phi'r|^2 / (phi'phi + 0.001 * mean of phi'phi), which is what its
@@ -10,10 +10,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "libshard/base/result.h"
+#include "runtime-shim/refit/device_scores.h"
 #include "runtime-shim/refit/node_layer.h"
 #include "runtime-shim/refit/refit_options.h"
 
@@ -69,8 +71,11 @@ class NeuronScores {
 
   void DrawRows(uint64_t memory);
   Status RunExpert(uint32_t id, std::span<const float> inputs, std::span<const float> gates);
-  // What the expert misses, in the directions, times gates and roots of weights, turned.
+  // Sets what the expert misses, in the directions, and the factors of activations.
   Status TakeMissing(std::span<const Choice> choices);
+  // |phi'r| and |phi| of all neurons, by id; on the host those of `self` are left out.
+  Result<std::vector<std::vector<NeuronSize>>> MeasureAll(uint32_t self,
+                                                          std::span<const Choice> choices);
   void Measure(uint32_t id, std::span<const Choice> choices, std::vector<NeuronSize>& sizes) const;
 
   Products& products_;
@@ -82,8 +87,10 @@ class NeuronScores {
   std::vector<float> directions_;             // [H, kDirections], or empty
   // Upper halves of floats, by id: for each panel of neurons [rows, kPanelColumns].
   std::vector<std::vector<uint16_t>> activations_;
-  // Of the expert whose turn it is: [directions, choices], and the factors of activations.
-  std::vector<float> missing_, factors_;
+  std::unique_ptr<DeviceScores> device_;  // has them where the executor has dense algebra
+  // Of the expert whose turn it is: [choices, directions], the same turned and times the factors,
+  // and the factors of activations.
+  std::vector<float> missed_, missing_, factors_;
   size_t width_ = 0;  // of missing_: the directions
 };
 

@@ -97,16 +97,22 @@ Status Products::MultiplyBy(const FloatTable& weights, std::span<const float> x,
     return Ok();
   }
   const size_t rows = weights.rows(), columns = weights.columns, count = x.size() / rows;
-  SHARD_TRY(const Rows straight, Take(Use::kIn, rows, columns));
-  SHARD_TRY(const Rows turned, Take(Use::kLeft, columns, rows));
-  executor_.Write(weights.values, straight);
-  executor_.Transpose(straight, turned);
+  SHARD_TRY(const Rows straight, Written(Use::kRight, weights));
+  Rows turned;
+  if (algebra_ == nullptr) {
+    SHARD_TRY(turned, Take(Use::kLeft, columns, rows));
+    executor_.Transpose(straight, turned);
+  }
   for (size_t first = 0; first < count; first += kTokensAtOnce) {
     const size_t some = std::min(kTokensAtOnce, count - first);
     SHARD_TRY(const Rows in, Take(Use::kIn, some, rows));
     SHARD_TRY(const Rows out, Take(Use::kOut, some, columns));
     executor_.Write(x.subspan(first * rows, some * rows), in);
-    executor_.MatMul(AsWeights(turned), in, out);
+    if (algebra_ != nullptr) {
+      algebra_->Multiply(Straight(in), Straight(straight), out);
+    } else {
+      executor_.MatMul(AsWeights(turned), in, out);
+    }
     SHARD_CHECK(executor_.Read(out, y.subspan(first * columns, some * columns)));
   }
   return Ok();
@@ -182,6 +188,40 @@ Result<Rows> Products::Transposed(Use use, std::span<const float> rows, size_t c
   return turned;
 }
 
+Result<Rows> Products::Written(Use use, const FloatTable& table) {
+  SHARD_TRY(const Rows rows, Take(use, table.rows(), table.columns));
+  executor_.Write(table.values, rows);
+  return rows;
+}
+
+Result<Products::Sides> Products::WrittenSides(const FloatTable& a, const FloatTable& b) {
+  const bool same = a.values.data() == b.values.data() && a.columns == b.columns;
+  SHARD_TRY(const Rows left, Written(Use::kLeft, a));
+  if (same) return Sides{left, left};
+  SHARD_TRY(const Rows right, Written(Use::kRight, b));
+  return Sides{left, right};
+}
+
+// Blocks are added up on the device, so that only their sum comes back.
+Status Products::AddWithAlgebra(const FloatTable& a, const FloatTable& b, const DoubleBlock& out) {
+  if (a.rows() == 0) return Ok();
+  SHARD_TRY(const Sides sides, WrittenSides(a, b));
+  SHARD_TRY(const Rows room, Take(Use::kOut, a.columns, 2 * b.columns));
+  const auto rows = static_cast<uint32_t>(a.columns), columns = static_cast<uint32_t>(b.columns);
+  const Doubles sums = {room.buffer, 0, rows, columns, columns};
+  algebra_->Clear(sums);
+  algebra_->AddProduct(sides.left, sides.right, kTokensOfSum, sums);
+  sums_.resize(a.columns * b.columns);
+  SHARD_CHECK(algebra_->Read(sums, sums_));
+  ForRows(a.columns, jobs_, [&](size_t begin, size_t end) {
+    for (size_t row = begin; row < end; ++row) {
+      for (size_t column = 0; column < b.columns; ++column)
+        out.first[row * out.stride + column] += sums_[row * b.columns + column];
+    }
+  });
+  return Ok();
+}
+
 Result<Rows> Products::Sums(const FloatTable& a, const FloatTable& b) {
   const bool same = a.values.data() == b.values.data() && a.columns == b.columns;
   SHARD_TRY(const Rows left, Transposed(Use::kLeft, a.values, a.columns));
@@ -198,6 +238,7 @@ Result<Rows> Products::Sums(const FloatTable& a, const FloatTable& b) {
 // doubles.
 Status Products::AddProduct(const FloatTable& a, const FloatTable& b, const DoubleBlock& out) {
   if (host_) return AddOnHost(a, b, false, out);
+  if (algebra_ != nullptr) return AddWithAlgebra(a, b, out);
   for (size_t first = 0; first < a.rows(); first += kTokensOfSum) {
     const size_t some = std::min(kTokensOfSum, a.rows() - first);
     SHARD_TRY(const Rows sums, Sums(a.Some(first, some), b.Some(first, some)));
@@ -232,7 +273,13 @@ Status Products::Product(const FloatTable& a, const FloatTable& b, std::span<flo
     host_->Product(MatrixOf(a), MatrixOf(b), out);
     return Ok();
   }
-  SHARD_TRY(const Rows sums, Sums(a, b));
+  if (algebra_ == nullptr) {
+    SHARD_TRY(const Rows sums, Sums(a, b));
+    return executor_.Read(sums, out);
+  }
+  SHARD_TRY(const Sides sides, WrittenSides(a, b));
+  SHARD_TRY(const Rows sums, Take(Use::kOut, a.columns, b.columns));
+  algebra_->Multiply(Turned(sides.left), Straight(sides.right), sums);
   return executor_.Read(sums, out);
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "libshard/base/result.h"
+#include "runtime-shim/executor/dense_algebra.h"
 #include "runtime-shim/executor/executor.h"
 #include "runtime-shim/refit/host_products.h"
 
@@ -53,12 +54,18 @@ class Products {
   // Borrows the executor. `jobs`: threads for the host's work, 0 for one per core. All products but
   // Project are computed on the host itself where the executor is the cpu.
   Products(Executor& executor, size_t jobs) : executor_(executor), jobs_(jobs) {
-    if (executor.name() == "cpu") host_.emplace(jobs);
+    if (executor.name() == "cpu") {
+      host_.emplace(jobs);
+    } else {
+      algebra_ = executor.algebra();
+    }
   }
 
   Executor& executor() const { return executor_; }
   size_t jobs() const { return jobs_; }
   bool on_host() const { return host_.has_value(); }
+  // The executor's; null if it has none.
+  DenseAlgebra* algebra() const { return algebra_; }
 
   // y = x weights' + bias; x [tokens, columns], y [tokens, rows]. Always on the executor, with the
   // bits of a forward pass.
@@ -72,6 +79,9 @@ class Products {
   // [tokens, H], gates [tokens], out [tokens, F].
   Status Activations(const MlpWeights& expert, const ExpertForm& form, std::span<const float> x,
                      std::span<const float> gates, std::span<float> out);
+  // Leaves act(gate(in), up(in)) in `gate`, all of them rows of the executor, which is not the cpu.
+  Status Activate(const MlpWeights& expert, const ExpertForm& form, const Rows& in,
+                  const Rows& gate);
   // An expert's output without a gate: out [tokens, H].
   Status Output(const MlpWeights& expert, const ExpertForm& form, std::span<const float> x,
                 std::span<float> out);
@@ -96,12 +106,17 @@ class Products {
   // Scratch rows, by purpose; they grow as needed.
   enum class Use : uint8_t { kIn, kGate, kUp, kOut, kLeft, kRight, kTokens, kResiduals, kSizes };
   Result<Rows> Take(Use use, size_t count, size_t width);
-  // Leaves act(gate(in), up(in)) in `gate`.
-  Status Activate(const MlpWeights& expert, const ExpertForm& form, const Rows& in,
-                  const Rows& gate);
   // Rows of a table on the executor, transposed, for products over tokens.
   Result<Rows> Transposed(Use use, std::span<const float> rows, size_t columns);
 
+  // The rows of a table on the executor.
+  Result<Rows> Written(Use use, const FloatTable& table);
+  // The sides of a product, of which only one is written if they are the same.
+  struct Sides {
+    Rows left, right;
+  };
+  Result<Sides> WrittenSides(const FloatTable& a, const FloatTable& b);
+  Status AddWithAlgebra(const FloatTable& a, const FloatTable& b, const DoubleBlock& out);
   // Sums of the products of some rows, on the executor.
   Result<Rows> Sums(const FloatTable& a, const FloatTable& b);
   Status AddOnHost(const FloatTable& a, const FloatTable& b, bool upper, const DoubleBlock& out);
@@ -111,8 +126,10 @@ class Products {
   Executor& executor_;
   size_t jobs_;
   std::optional<HostProducts> host_;
+  DenseAlgebra* algebra_ = nullptr;
   std::map<Use, BufferPtr> buffers_;
   std::vector<float> product_;
+  std::vector<double> sums_;
   // Of HoldTokens.
   Rows tokens_, residuals_;     // [t, H], [H, t]
   std::vector<float> factors_;  // of the activations, [t]

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -10,13 +11,11 @@
 #include "libshard/base/result.h"
 #include "libshard/base/text/text.h"
 #include "runtime-shim/refit/cholesky.h"
+#include "runtime-shim/refit/device_refill.h"
 #include "runtime-shim/refit/node_layer.h"
 
 namespace moepack::runtime {
 namespace {
-
-// Costs change once neurons are gone, so half of them go first, and the others by new costs.
-constexpr uint32_t kRounds = 2;
 
 // Rows of a matrix that a thread copies at a time.
 constexpr size_t kRowsCopied = 64;
@@ -54,13 +53,13 @@ bool SelectNeurons(const Normal& normal, size_t count, size_t jobs, Selected& se
   selected.kept.resize(normal.size);
   std::iota(selected.kept.begin(), selected.kept.end(), size_t{0});
   const size_t extra = normal.size - count;
-  for (uint32_t round = 0; round <= kRounds; ++round) {
+  for (uint32_t round = 0; round <= kRoundsOfRemoval; ++round) {
     TakeRows(normal.matrix, normal.size, selected.kept, true, jobs, selected.matrix);
     const auto factor = Cholesky::Of(selected.matrix, selected.kept.size(), jobs);
     if (!factor) return false;
     TakeRows(normal.right, normal.hidden, selected.kept, false, jobs, selected.down);
     factor->Solve(selected.down, normal.hidden, jobs);
-    if (round == kRounds) break;
+    if (round == kRoundsOfRemoval) break;
     const std::vector<double> inverse = factor->InverseDiagonal(jobs);
     std::vector<double> costs;
     for (size_t i = 0; i < selected.kept.size(); ++i) {
@@ -71,28 +70,9 @@ bool SelectNeurons(const Normal& normal, size_t count, size_t jobs, Selected& se
       // Hassibi and Stork 1993).
       costs.push_back(squares / inverse[i]);
     }
-    std::vector<size_t> order(costs.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return costs[a] > costs[b]; });
-    order.resize(count + extra * (kRounds - 1 - round) / kRounds);
-    // In the order of the neurons, so that an expert whose own neurons all stay keeps its rows.
-    std::sort(order.begin(), order.end());
-    for (size_t& place : order) place = selected.kept[place];
-    selected.kept = std::move(order);
+    selected.kept = KeepLargest(costs, selected.kept, LeftAfterRound(count, extra, round));
   }
   return true;
-}
-
-// Every n-th of an expert's tokens, so that there are about `wanted`.
-ExpertTokens SomeTokens(const ExpertTokens& tokens, uint64_t wanted) {
-  const size_t step = std::max<size_t>(1, tokens.tokens.size() / wanted);
-  ExpertTokens some;
-  for (size_t i = 0; i < tokens.tokens.size(); i += step) {
-    some.tokens.push_back(tokens.tokens[i]);
-    some.gates.push_back(tokens.gates[i]);
-  }
-  return some;
 }
 
 class Refiller {
@@ -110,7 +90,7 @@ class Refiller {
   Result<uint64_t> Run() {
     uint64_t moved = 0;
     const std::vector<size_t> places = ChangingExperts(node_, fit_);
-    if (!places.empty()) SHARD_CHECK(scores_.Run(ScoredMemory(options_)));
+    if (!places.empty()) SHARD_CHECK(Open());
     for (const size_t place : places) {
       SHARD_CHECK(CheckInterrupt());
       SHARD_TRY(const uint64_t some, Refill(place));
@@ -120,6 +100,14 @@ class Refiller {
   }
 
  private:
+  Status Open() {
+    SHARD_CHECK(scores_.Run(ScoredMemory(options_)));
+    SHARD_TRY(device_, DeviceRefill::Make(products_, source_, PoolSize(), node_));
+    return Ok();
+  }
+
+  size_t PoolSize() const { return options_.pool > 0 ? options_.pool : node_.experts.width; }
+
   // Gate and up of these neurons, in that order: an expert without a down projection.
   Result<RefittedExperts> ReadAll(std::span<const Neuron> neurons) const {
     RefittedExperts read;
@@ -153,10 +141,8 @@ class Refiller {
   }
 
   // The neurons that join: the best candidates by exact scores.
-  Result<std::vector<Neuron>> PoolOf(size_t place) {
-    const size_t pool = options_.pool > 0 ? options_.pool : node_.experts.width;
-    SHARD_TRY(const std::vector<Neuron> candidates, scores_.Best(place, kCandidates * pool));
-    if (candidates.empty()) return candidates;
+  Result<std::vector<Neuron>> PoolOf(size_t place, std::span<const Neuron> candidates) {
+    if (candidates.empty()) return std::vector<Neuron>();
     const ExpertTokens tokens = SomeTokens(fit_[place], kScoredTokens);
     SHARD_CHECK(TakeSample(node_, tokens.tokens, products_.jobs(), sample_));
     rows_.resize(tokens.tokens.size() * node_.experts.hidden);
@@ -168,7 +154,8 @@ class Refiller {
     std::vector<NeuronSize> sizes;
     SHARD_CHECK(products_.MeasureNeurons(matrices.experts[0], node_.form, sizes));
     std::vector<Neuron> best;
-    for (const size_t at : LargestScores(ScoresOf(sizes), pool)) best.push_back(candidates[at]);
+    for (const size_t at : LargestScores(ScoresOf(sizes), PoolSize()))
+      best.push_back(candidates[at]);
     return best;
   }
 
@@ -234,25 +221,38 @@ class Refiller {
   }
 
   Result<uint64_t> Refill(size_t place) {
+    SHARD_TRY(const std::vector<Neuron> candidates, scores_.Best(place, kCandidates * PoolSize()));
+    RefilledExpert refilled;
+    if (device_ != nullptr) {
+      SHARD_TRY(refilled, device_->Run(place, candidates, options_.lambda));
+    } else {
+      SHARD_TRY(refilled, RefillOnHost(place, candidates));
+    }
+    if (refilled.change.empty()) return 0;
+    // The experts after this one see the residual that is left to them.
+    SHARD_CHECK(node_.outputs->ScatterAdd(all_[place].tokens, refilled.change, products_.jobs()));
+    return refilled.moved;
+  }
+
+  // As DeviceRefill::Run, with the products of any executor.
+  Result<RefilledExpert> RefillOnHost(size_t place, std::span<const Neuron> candidates) {
     const size_t width = node_.experts.width;
-    SHARD_TRY(const std::vector<Neuron> pool, PoolOf(place));
+    RefilledExpert refilled;
+    SHARD_TRY(const std::vector<Neuron> pool, PoolOf(place, candidates));
     SHARD_TRY(const RefittedExperts others, ReadAll(pool));
     SHARD_CHECK(Join(place, others));
     SHARD_TRY(const std::vector<float> before, PartOf(place, own_));
     SHARD_CHECK(MakeNormal(place, width + others.width, before));
-    if (normal_.empty) return 0;
+    if (normal_.empty) return refilled;
     if (!SelectNeurons(normal_, width, products_.jobs(), selected_))
-      return Error{Code::kInvalidArgument,
-                   Cat("layer ", node_.experts.layer, ": expert ", node_.experts.expert_ids[place],
-                       ": normal matrix: expected a positive definite one, found a singular one"),
-                   "a larger --lambda, or more text, makes it regular"};
+      return ExpertNotDefinite(node_, place);
     Take(place, others);
-    // The experts after this one see the residual that is left to them.
-    SHARD_TRY(std::vector<float> change, PartOf(place, own_));
-    for (size_t i = 0; i < change.size(); ++i) change[i] -= before[i];
-    SHARD_CHECK(node_.outputs->ScatterAdd(all_[place].tokens, change, products_.jobs()));
-    return static_cast<uint64_t>(std::count_if(selected_.kept.begin(), selected_.kept.end(),
-                                               [&](size_t neuron) { return neuron >= width; }));
+    SHARD_TRY(refilled.change, PartOf(place, own_));
+    for (size_t i = 0; i < before.size(); ++i) refilled.change[i] -= before[i];
+    refilled.moved =
+        static_cast<uint64_t>(std::count_if(selected_.kept.begin(), selected_.kept.end(),
+                                            [&](size_t neuron) { return neuron >= width; }));
+    return refilled;
   }
 
   // Puts the selected neurons in place of the expert's own, and their activations in own_.
@@ -300,6 +300,7 @@ class Refiller {
   const NeuronSource& source_;
   NodeLayer& node_;
   NeuronScores scores_;
+  std::unique_ptr<DeviceRefill> device_;  // null where the host does the work
   const std::vector<ExpertTokens> all_, fit_;
   // Of the expert whose turn it is.
   ExpertSample sample_;
@@ -310,6 +311,36 @@ class Refiller {
 };
 
 }  // namespace
+
+ExpertTokens SomeTokens(const ExpertTokens& tokens, uint64_t wanted) {
+  const size_t step = std::max<size_t>(1, tokens.tokens.size() / wanted);
+  ExpertTokens some;
+  for (size_t i = 0; i < tokens.tokens.size(); i += step) {
+    some.tokens.push_back(tokens.tokens[i]);
+    some.gates.push_back(tokens.gates[i]);
+  }
+  return some;
+}
+
+std::vector<size_t> KeepLargest(std::span<const double> costs, std::span<const size_t> kept,
+                                size_t count) {
+  std::vector<size_t> order(costs.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return costs[a] > costs[b]; });
+  order.resize(count);
+  // In the order of the neurons, so that an expert whose own neurons all stay keeps its rows.
+  std::sort(order.begin(), order.end());
+  for (size_t& place : order) place = kept[place];
+  return order;
+}
+
+Error ExpertNotDefinite(const NodeLayer& node, size_t place) {
+  return {Code::kInvalidArgument,
+          Cat("layer ", node.experts.layer, ": expert ", node.experts.expert_ids[place],
+              ": normal matrix: expected a positive definite one, found a singular one"),
+          "a larger --lambda, or more text, makes it regular"};
+}
 
 Result<uint64_t> RefillExperts(Products& products, const RefitOptions& options,
                                const NeuronSource& source, NodeLayer& node) {

@@ -15,6 +15,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "libshard/base/result.h"
 #include "runtime-shim/refit/neuron_scores.h"
@@ -34,6 +36,31 @@ inline uint64_t ScoredMemory(const RefitOptions& options) {
   constexpr uint64_t kLeast = 64 << 20;
   return std::max(kLeast, options.matrix_memory() / 4 * 3);
 }
+
+// Every n-th of an expert's tokens, so that there are about `wanted`.
+ExpertTokens SomeTokens(const ExpertTokens& tokens, uint64_t wanted);
+
+// The neurons with the largest costs, `count` of them and ascending: `costs` has one for each of
+// `kept`.
+std::vector<size_t> KeepLargest(std::span<const double> costs, std::span<const size_t> kept,
+                                size_t count);
+// Costs change once neurons are gone, so half of them go first, and the others by new costs.
+inline constexpr uint32_t kRoundsOfRemoval = 2;
+// How many neurons are left after a round, counted from 0, of an expert's own and those that
+// joined.
+inline size_t LeftAfterRound(size_t own, size_t joined, uint32_t round) {
+  return own + joined * (kRoundsOfRemoval - 1 - round) / kRoundsOfRemoval;
+}
+
+// By how much the outputs of all tokens of an expert change, [t, H], and how many of its neurons
+// were others' before. No values if no neuron fires.
+struct RefilledExpert {
+  std::vector<float> change;
+  uint64_t moved = 0;
+};
+
+// Says that the normal matrix of an expert and the neurons that join it is not positive definite.
+Error ExpertNotDefinite(const NodeLayer& node, size_t place);
 
 // REQUIRES: routes and outputs match the experts. Leaves new experts and their outputs. Returns how
 // many neurons moved. Errors are those of RidgeDown.

@@ -6,6 +6,7 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 #include "runtime-shim/refit/cholesky.h"
+#include "runtime-shim/refit/device_ridge.h"
 
 namespace moepack::runtime {
 namespace {
@@ -13,13 +14,6 @@ namespace {
 // A factorization takes cubic time, so a larger matrix would cost more than the sweeps that replace
 // it.
 constexpr uint64_t kMostJoint = 16384;
-
-Error NotDefinite(const NodeLayer& node) {
-  return {Code::kInvalidArgument,
-          Cat("layer ", node.experts.layer, ": group ", node.experts.group,
-              ": normal matrix: expected a positive definite one, found a singular one"),
-          "a larger --lambda, or more text, makes it regular"};
-}
 
 // Adds the change of a down projection, [F, H], which is stored as [H, F].
 void AddTransposed(std::span<const double> change, size_t hidden, size_t width,
@@ -289,6 +283,13 @@ uint64_t ChosenTokens(const NodeLayer& node) {
 
 }  // namespace
 
+Error NotDefinite(const NodeLayer& node) {
+  return {Code::kInvalidArgument,
+          Cat("layer ", node.experts.layer, ": group ", node.experts.group,
+              ": normal matrix: expected a positive definite one, found a singular one"),
+          "a larger --lambda, or more text, makes it regular"};
+}
+
 bool RidgeIsJoint(uint64_t experts, uint64_t width, uint64_t chosen_tokens, uint64_t memory) {
   const uint64_t size = experts * width;
   if (size > kMostJoint) return false;
@@ -308,9 +309,12 @@ Status RidgeDown(Products& products, const RefitOptions& options, NodeLayer& nod
 
 Status RidgeFrom(Products& products, const RefitOptions& options, std::span<const float> before,
                  uint32_t sweeps, NodeLayer& node) {
-  if (!RidgeTakesTurns(options, node))
-    return JointRidge(products, before, node).Run(options.lambda);
-  return TurnRidge(products, before, node).Run(options, sweeps);
+  if (!RidgeTakesTurns(options, node)) {
+    SHARD_TRY(const bool done, RidgeJointlyOnDevice(products, options.lambda, before, node));
+    return done ? Ok() : JointRidge(products, before, node).Run(options.lambda);
+  }
+  SHARD_TRY(const bool done, RidgeInTurnsOnDevice(products, options.lambda, before, sweeps, node));
+  return done ? Ok() : TurnRidge(products, before, node).Run(options, sweeps);
 }
 
 bool RidgeTakesTurns(const RefitOptions& options, const NodeLayer& node) {

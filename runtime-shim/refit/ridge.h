@@ -33,6 +33,9 @@ Status RidgeDown(Products& products, const RefitOptions& options, NodeLayer& nod
 Status RidgeFrom(Products& products, const RefitOptions& options, std::span<const float> before,
                  uint32_t sweeps, NodeLayer& node);
 
+// Says that a normal matrix of the node is not positive definite.
+Error NotDefinite(const NodeLayer& node);
+
 // Whether the experts take turns.
 bool RidgeTakesTurns(const RefitOptions& options, const NodeLayer& node);
 bool RidgeIsJoint(uint64_t experts, uint64_t width, uint64_t chosen_tokens, uint64_t memory);

@@ -19,12 +19,15 @@ class RouterDescent {
   // to their logits [tokens, n]. Each value moves by about its rate.
   Status Step(std::span<const float> inputs, std::span<const float> by_logit, double rate_of_rows,
               double rate_of_bias);
+  // The same where the gradient with respect to the rows, by_logit' inputs, is known: [n, R].
+  void StepBy(std::vector<double> by_row, std::span<const float> by_logit, double rate_of_rows,
+              double rate_of_bias);
 
  private:
   Products& products_;
   NodeLayer& node_;
   Adam rows_, bias_;
-  std::vector<double> by_row_, by_bias_;
+  std::vector<double> by_bias_;
 };
 
 }  // namespace moepack::runtime

@@ -2,38 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "libshard/base/parallel.h"
 #include "runtime-shim/gradient/adam.h"
 #include "runtime-shim/gradient/gradients.h"
 #include "runtime-shim/refit/router_descent.h"
-#include "runtime-shim/refit/tuned_expert.h"
+#include "runtime-shim/refit/tuned_node.h"
 
 namespace moepack::runtime {
 namespace {
 
 // Tokens that a thread takes back through the gates at a time.
 constexpr size_t kTokensOfPiece = 256;
-
-// The tokens of a batch that chose an expert: their rows, and their choices in the batch's routes.
-struct ExpertChoices {
-  std::vector<uint32_t> rows;
-  std::vector<size_t> choices;
-};
-
-std::vector<float> GatherRows(std::span<const float> from, size_t width,
-                              std::span<const uint32_t> rows) {
-  std::vector<float> out;
-  out.reserve(rows.size() * width);
-  for (const uint32_t row : rows) {
-    const auto values = from.subspan(row * width, width);
-    out.insert(out.end(), values.begin(), values.end());
-  }
-  return out;
-}
 
 // The rate of each update. It falls to 0, so that the noise of the last batches does not stay in
 // the values: over all updates, or sooner where the error of held-out tokens no longer falls.
@@ -75,7 +58,7 @@ class Tuner {
       : products_(products),
         options_(options),
         node_(node),
-        hidden_(node.experts.hidden),
+        changing_(ChangingExperts(node, TokensOfExperts(node, true))),
         router_(products, node),
         router_size_(RootMeanSquare(node.experts.router)),
         bias_size_(RootMeanSquare(node.experts.router_bias)) {
@@ -84,31 +67,30 @@ class Tuner {
       if (node.fold_weights[token] != 0) held_out_.push_back(token);
     }
     held_out_ = Spread(held_out_, options.held_out);
-    const std::vector<size_t> changing = ChangingExperts(node, TokensOfExperts(node, true));
-    for (size_t place = 0; place < node.experts.expert_ids.size(); ++place)
-      experts_.emplace_back(products, node, place,
-                            std::binary_search(changing.begin(), changing.end(), place));
   }
 
   Result<TuneLoss> Run() {
     TuneLoss loss;
     Schedule schedule(options_);
+    if (!tokens_.empty()) SHARD_CHECK(Open());
     for (uint32_t update = 0; !schedule.Ends(update) && !tokens_.empty(); ++update) {
       if (!held_out_.empty() && schedule.Measures(update)) {
-        SHARD_CHECK(ReadBatch(held_out_));
-        SHARD_CHECK(RunExperts());
-        schedule.Measured(update, MissedOf(node_.fold_weights).share());
+        SHARD_CHECK(RunBatch(held_out_));
+        SHARD_TRY(const Missed held_out, MissedOf(node_.fold_weights));
+        schedule.Measured(update, held_out.share());
       }
-      SHARD_CHECK(ReadBatch(Draw(update)));
-      SHARD_CHECK(RunExperts());
-      const double share = TakeLoss();
+      SHARD_CHECK(RunBatch(Draw(update)));
+      SHARD_TRY(const Missed sum, MissedOf(node_.fit_weights));
+      // Without targets there is no gradient.
+      const double share = sum.share();
       if (!std::isfinite(share)) break;
       if (update == 0) loss.first = share;
       loss.last = share;
       ++loss.updates;
       if (share == 0) continue;
-      SHARD_CHECK(Move(schedule.RateOf(update)));
+      SHARD_CHECK(Move(sum, schedule.RateOf(update)));
     }
+    if (tuned_ != nullptr) SHARD_CHECK(tuned_->Finish());
     return loss;
   }
 
@@ -119,6 +101,13 @@ class Tuner {
     double share() const { return all > 0 ? missed / all : 0; }
   };
 
+  Status Open() {
+    const size_t most = std::max(held_out_.size(), TokensOfOne());
+    SHARD_TRY(tuned_, TuneOnDevice(products_, node_, changing_, most));
+    if (tuned_ == nullptr) tuned_ = TuneOnHost(products_, node_, changing_);
+    return Ok();
+  }
+
   // At most `count` of the tokens, spread evenly.
   static std::vector<uint32_t> Spread(const std::vector<uint32_t>& tokens, size_t count) {
     if (tokens.size() <= count) return tokens;
@@ -127,107 +116,44 @@ class Tuner {
     return some;
   }
 
+  size_t TokensOfOne() const {
+    return TokensOfUpdate(options_, node_.experts.expert_ids.size(), node_.routing.top_k,
+                          tokens_.size());
+  }
+
   std::vector<uint32_t> Draw(uint32_t update) const {
-    const uint64_t size =
-        TokensOfUpdate(options_, experts_.size(), node_.routing.top_k, tokens_.size());
-    std::vector<uint32_t> batch = DrawBatch(tokens_.size(), size, update);
+    std::vector<uint32_t> batch = DrawBatch(tokens_.size(), TokensOfOne(), update);
     for (uint32_t& row : batch) row = tokens_[row];
     return batch;
   }
 
-  Status ReadBatch(std::vector<uint32_t> batch) {
+  Status RunBatch(std::vector<uint32_t> batch) {
     batch_ = std::move(batch);
-    inputs_.resize(batch_.size() * hidden_);
-    targets_.resize(inputs_.size());
-    router_inputs_.resize(batch_.size() * node_.experts.router_width);
-    SHARD_CHECK(node_.inputs->Gather(batch_, inputs_, products_.jobs()));
-    SHARD_CHECK(node_.targets->Gather(batch_, targets_, products_.jobs()));
-    return node_.router_inputs->Gather(batch_, router_inputs_, products_.jobs());
-  }
-
-  // Leaves the sum of the experts' outputs minus the targets.
-  Status RunExperts() {
-    const size_t n = experts_.size();
-    logits_.resize(batch_.size() * n);
-    SHARD_TRY(const NodeMatrices matrices, LoadRouter(node_.experts, products_.executor()));
-    SHARD_CHECK(products_.Project(matrices.router, router_inputs_, logits_));
+    SHARD_TRY(logits_, tuned_->Logits(batch_));
     SHARD_TRY(routes_, ChooseExperts(node_, logits_, products_.jobs()));
-    chosen_.assign(n, {});
-    for (size_t choice = 0; choice < routes_.places.size(); ++choice) {
-      ExpertChoices& expert = chosen_[routes_.places[choice]];
-      expert.rows.push_back(static_cast<uint32_t>(choice / routes_.top_k));
-      expert.choices.push_back(choice);
-    }
-    residuals_.resize(targets_.size());
-    std::transform(targets_.begin(), targets_.end(), residuals_.begin(), std::negate<>());
-    for (size_t place = 0; place < n; ++place) {
-      if (!chosen_[place].rows.empty()) SHARD_CHECK(RunExpert(place));
-    }
-    return Ok();
+    return tuned_->Run(batch_, routes_);
   }
 
-  Status RunExpert(size_t place) {
-    SHARD_CHECK(CheckInterrupt());
-    const ExpertChoices& own = chosen_[place];
-    std::vector<float> inputs = GatherRows(inputs_, hidden_, own.rows);
-    const bool weigh = node_.form.weigh_inputs;
-    for (size_t i = 0; weigh && i < inputs.size(); ++i)
-      inputs[i] *= routes_.gates[own.choices[i / hidden_]];
-    std::vector<float> outputs(inputs.size());
-    SHARD_CHECK(experts_[place].Run(std::move(inputs), outputs));
-    // A token chooses an expert once, so that threads add to rows of their own.
-    ForPieces(own.rows.size(), RowsWorthAThread(hidden_), products_.jobs(),
-              [&](size_t begin, size_t end) {
-                for (size_t i = begin; i < end; ++i) {
-                  const float factor = weigh ? 1 : routes_.gates[own.choices[i]];
-                  for (size_t k = 0; k < hidden_; ++k)
-                    residuals_[own.rows[i] * hidden_ + k] += factor * outputs[i * hidden_ + k];
-                }
-              });
-    return Ok();
-  }
-
-  Missed MissedOf(std::span<const float> weights) const {
+  Result<Missed> MissedOf(std::span<const float> weights) const {
+    SHARD_TRY(const std::vector<TokenSquares> squares, tuned_->Measure());
     Missed sum;
     for (size_t row = 0; row < batch_.size(); ++row) {
-      double errors = 0, squares = 0;
-      for (size_t i = row * hidden_; i < (row + 1) * hidden_; ++i) {
-        errors += double{residuals_[i]} * residuals_[i];
-        squares += double{targets_[i]} * targets_[i];
-      }
-      sum.missed += weights[batch_[row]] * errors;
-      sum.all += weights[batch_[row]] * squares;
+      sum.missed += weights[batch_[row]] * squares[row].missed;
+      sum.all += weights[batch_[row]] * squares[row].target;
     }
     return sum;
   }
 
-  // Turns the residuals into the gradient of the loss with respect to them. Returns which share of
-  // the targets is missed; 0, without a gradient, if they are all 0.
-  double TakeLoss() {
-    const Missed sum = MissedOf(node_.fit_weights);
-    if (sum.all == 0) return 0;
-    const double mean = sum.all / static_cast<double>(targets_.size());
-    for (size_t row = 0; row < batch_.size(); ++row) {
-      const auto factor = static_cast<float>(2 * node_.fit_weights[batch_[row]] / mean);
-      for (float& value : std::span(residuals_).subspan(row * hidden_, hidden_)) value *= factor;
-    }
-    return sum.share();
-  }
-
-  Status Move(double rate) {
-    std::vector<double> by_gate(routes_.gates.size());
-    for (size_t place = 0; place < experts_.size(); ++place) {
-      const ExpertChoices& own = chosen_[place];
-      if (own.rows.empty()) continue;
-      std::vector<float> factors;
-      for (const size_t choice : own.choices)
-        factors.push_back(node_.form.weigh_inputs ? 1 : routes_.gates[choice]);
-      SHARD_TRY(
-          const std::vector<double> by_factor,
-          experts_[place].Back(GatherRows(residuals_, hidden_, own.rows), factors, rate, scratch_));
-      for (size_t i = 0; i < by_factor.size(); ++i)
-        by_gate[own.choices[i]] = by_factor[i] * node_.scale(place);
-    }
+  Status Move(const Missed& sum, double rate) {
+    const double values =
+        static_cast<double>(batch_.size()) * static_cast<double>(node_.experts.hidden);
+    const double mean = sum.all / values;
+    std::vector<float> factors;
+    for (const uint32_t token : batch_)
+      factors.push_back(static_cast<float>(2 * node_.fit_weights[token] / mean));
+    SHARD_TRY(std::vector<double> by_gate, tuned_->Move(factors, rate));
+    for (size_t choice = 0; choice < by_gate.size(); ++choice)
+      by_gate[choice] *= node_.scale(routes_.places[choice]);
     return MovesRouter() ? MoveRouter(by_gate, rate) : Ok();
   }
 
@@ -236,7 +162,7 @@ class Tuner {
   }
 
   Status MoveRouter(std::span<const double> by_gate, double rate) {
-    const size_t n = experts_.size(), k = routes_.top_k;
+    const size_t n = node_.experts.expert_ids.size(), k = routes_.top_k;
     std::vector<float> by_logit(logits_.size());
     ForPieces(batch_.size(), kTokensOfPiece, products_.jobs(), [&](size_t begin, size_t end) {
       for (size_t row = begin; row < end; ++row) {
@@ -247,23 +173,23 @@ class Tuner {
                   by_logit.begin() + static_cast<ptrdiff_t>(row * n));
       }
     });
-    return router_.Step(router_inputs_, by_logit, rate * router_size_, rate * bias_size_);
+    SHARD_TRY(std::vector<double> by_row, tuned_->RouterGradient(by_logit));
+    router_.StepBy(std::move(by_row), by_logit, rate * router_size_, rate * bias_size_);
+    return Ok();
   }
 
   Products& products_;
   const TuneOptions& options_;
   NodeLayer& node_;
-  const size_t hidden_;
+  const std::vector<size_t> changing_;
   std::vector<uint32_t> tokens_, held_out_;  // those that count, and some of those held out
-  std::vector<TunedExpert> experts_;
+  std::unique_ptr<TunedNode> tuned_;
   RouterDescent router_;
   const double router_size_, bias_size_;
   // Of a batch.
   std::vector<uint32_t> batch_;
-  std::vector<float> inputs_, router_inputs_, targets_, residuals_, logits_;
+  std::vector<float> logits_;
   Routes routes_;
-  std::vector<ExpertChoices> chosen_;  // by place
-  std::vector<float> scratch_;
 };
 
 }  // namespace

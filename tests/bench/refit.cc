@@ -1,6 +1,7 @@
-// The steps of a refit of one layer of one node, with random weights: processor time by step. By
-// hand.
+// The steps of a refit of one layer of one node, with random weights: seconds, processor time and
+// held-out error by step. By hand, and by cuda_layer.sh.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -22,6 +23,8 @@ struct Shape {
   uint32_t hidden = 2048, width = 768, all = 16, kept = 8, top_k = 4;
   size_t tokens = 2048;
   uint32_t updates = 10;
+  std::string executor = "cpu";
+  std::string steps = "ridge,refill,router,tune";
 };
 
 std::vector<float> Normal(size_t count, uint32_t seed, float size) {
@@ -45,6 +48,11 @@ void Must(const Status& status) {
   std::exit(1);
 }
 
+double WallTime() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
 double ProcessorTime() {
   timespec time;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
@@ -55,7 +63,7 @@ double ProcessorTime() {
 class BenchLayer {
  public:
   explicit BenchLayer(const Shape& shape)
-      : shape_(shape), executor_(Must(OpenExecutor("cpu", {}))), products_(*executor_, 0) {
+      : shape_(shape), executor_(Must(OpenExecutor(shape.executor, {}))), products_(*executor_, 0) {
     const size_t matrix = size_t{shape.all} * shape.hidden * shape.width;
     weights_.path = "made";
     Add("blk.0.ffn_gate_inp.weight", "f32", Normal(size_t{shape.all} * shape.hidden, 1, 0.02f),
@@ -84,46 +92,55 @@ class BenchLayer {
   }
 
   void Run() {
-    RefitOptions options;
-    Time("run", [&] {
-      Must(RouteNode(products_, node_));
-      Must(RunNode(products_, node_));
-    });
-    Time("ridge", [&] { Must(RidgeDown(products_, options, node_)); });
-    Time("run", [&] { Must(RunNode(products_, node_)); });
-    Time("refill", [&] {
-      const NeuronSource source{table_, &weights_, weights_.sets};
-      std::printf(
-          "  %llu neurons moved\n",
-          static_cast<unsigned long long>(Must(RefillExperts(products_, options, source, node_))));
-    });
-    Time("router", [&] {
-      RouterOptions router;
-      router.memory = options.matrix_memory();
-      Must(FitRouter(products_, router, node_));
-    });
-    Time("run", [&] {
-      Must(RouteNode(products_, node_));
-      Must(RunNode(products_, node_));
-    });
-    Time("tune", [&] {
-      TuneOptions tune;
-      tune.updates = shape_.updates;
-      Must(TuneExperts(products_, tune, node_));
-    });
-    Time("run", [&] {
-      Must(RouteNode(products_, node_));
-      Must(RunNode(products_, node_));
-    });
+    std::printf("%s\n", executor_->description().c_str());
+    const double before = WallTime();
+    Time("run", [&] { RunAll(); });
+    for (size_t first = 0; first < shape_.steps.size();) {
+      const size_t end = std::min(shape_.steps.find(',', first), shape_.steps.size());
+      Take(shape_.steps.substr(first, end - first));
+      first = end + 1;
+    }
+    std::printf("%-7s %8.2f s\n", "layer", WallTime() - before);
   }
 
  private:
+  void RunAll() {
+    Must(RouteNode(products_, node_));
+    Must(RunNode(products_, node_));
+  }
+
+  void Take(const std::string& step) {
+    Must(CheckSteps("steps", {step}));
+    RefitOptions options;
+    uint64_t moved = 0;
+    Time(step.c_str(), [&] {
+      if (step == kRidgeStep) {
+        Must(RidgeDown(products_, options, node_));
+        Must(RunDown(products_, node_));
+      } else if (step == kRefillStep) {
+        const NeuronSource source{table_, &weights_, weights_.sets};
+        moved = Must(RefillExperts(products_, options, source, node_));
+      } else if (step == kRouterStep) {
+        RouterOptions router;
+        router.memory = options.matrix_memory();
+        Must(FitRouter(products_, router, node_));
+        RunAll();
+      } else if (step == kTuneStep) {
+        TuneOptions tune;
+        tune.updates = shape_.updates;
+        Must(TuneExperts(products_, tune, node_));
+        RunAll();
+      }
+    });
+    if (moved > 0) std::printf("  %llu neurons moved\n", static_cast<unsigned long long>(moved));
+  }
+
   template <class Work>
   void Time(const char* step, const Work& work) {
-    const double before = ProcessorTime();
+    const double before = ProcessorTime(), start = WallTime();
     work();
-    const double taken = ProcessorTime() - before;
-    std::printf("%-7s %8.2f s   error %.5f\n", step, taken, Must(FoldError(node_)));
+    std::printf("%-7s %8.2f s   processor %8.2f s   error %.5f\n", step, WallTime() - start,
+                ProcessorTime() - before, Must(FoldError(node_)));
     std::fflush(stdout);
   }
 
@@ -184,7 +201,7 @@ class BenchLayer {
 }  // namespace
 }  // namespace moepack::runtime
 
-// bench-refit [hidden width experts kept chosen tokens updates]
+// bench-refit [hidden width experts kept chosen tokens updates executor steps]
 int main(int count, char** values) {
   moepack::runtime::Shape shape;
   const auto take = [&](int at, auto& to) {
@@ -194,6 +211,8 @@ int main(int count, char** values) {
   };
   take(1, shape.hidden), take(2, shape.width), take(3, shape.all), take(4, shape.kept);
   take(5, shape.top_k), take(6, shape.tokens), take(7, shape.updates);
+  if (count > 8) shape.executor = values[8];
+  if (count > 9) shape.steps = values[9];
   moepack::runtime::BenchLayer(shape).Run();
   return 0;
 }

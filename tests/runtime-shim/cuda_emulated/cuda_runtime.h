@@ -43,10 +43,13 @@ struct Machine {
   int major = 9, minor = 0;
   size_t memory = size_t{1} << 30;  // of a device
   bool lost = false;                // work in the stream fails
+  bool without_libraries = false;   // cuBLAS does not start
 };
 Machine& TheMachine();
 // Bytes of device and pinned memory that have not been freed.
 size_t BytesInUse();
+// Whether this is inside one allocation of device memory.
+bool IsOnDevice(const void* data, size_t bytes);
 
 // Puts work into the stream; a kernel is `body` executed by every thread of every block.
 void Enqueue(std::function<void()> work);

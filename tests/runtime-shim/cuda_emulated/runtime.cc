@@ -4,6 +4,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 
 namespace emulation {
@@ -36,6 +37,11 @@ std::map<void*, size_t>& Allocations() {
   return allocations;
 }
 
+std::set<const void*>& Pinned() {
+  static std::set<const void*> pinned;
+  return pinned;
+}
+
 // Filled with bytes that make unwritten floats NaN.
 cudaError_t Allocate(void** memory, size_t bytes) {
   if (bytes > TheMachine().memory - std::min(TheMachine().memory, BytesInUse()))
@@ -49,6 +55,7 @@ cudaError_t Allocate(void** memory, size_t bytes) {
 cudaError_t Free(void* memory) {
   if (memory == nullptr) return cudaSuccess;
   if (Allocations().erase(memory) == 0) return cudaErrorInvalidValue;
+  Pinned().erase(memory);
   std::free(memory);
   return cudaSuccess;
 }
@@ -66,6 +73,15 @@ size_t BytesInUse() {
   size_t total = 0;
   for (const auto& [memory, bytes] : Allocations()) total += bytes;
   return total;
+}
+
+bool IsOnDevice(const void* data, size_t bytes) {
+  const auto* const first = static_cast<const char*>(data);
+  for (const auto& [memory, size] : Allocations()) {
+    const auto* const begin = static_cast<const char*>(memory);
+    if (first >= begin && first + bytes <= begin + size) return !Pinned().contains(memory);
+  }
+  return false;
 }
 
 void Enqueue(std::function<void()> work) {
@@ -120,7 +136,9 @@ cudaError_t cudaFree(void* memory) {
   return emulation::Free(memory);
 }
 cudaError_t cudaMallocHost(void** memory, size_t bytes) {
-  return emulation::Allocate(memory, bytes);
+  const cudaError_t error = emulation::Allocate(memory, bytes);
+  if (error == cudaSuccess) emulation::Pinned().insert(*memory);
+  return error;
 }
 cudaError_t cudaFreeHost(void* memory) { return cudaFree(memory); }
 

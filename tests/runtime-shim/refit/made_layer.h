@@ -13,8 +13,9 @@ namespace moepack::runtime {
 // A layer of six experts, four of which the node has.
 class MadeLayer {
  public:
-  explicit MadeLayer(size_t jobs = 1, const MadeShape& shape = {}, bool biases = false)
-      : made(shape, jobs) {
+  explicit MadeLayer(size_t jobs = 1, const MadeShape& shape = {}, bool biases = false,
+                     const char* kind = "cpu")
+      : made(shape, jobs, kind) {
     MadeShape whole = shape;
     whole.ids = {0, 1, 2, 3, 4, 5};
     all = RandomExperts(whole, 20);

@@ -50,14 +50,14 @@ inline std::vector<float> ValuesOf(const RowStore& store) {
 // Random inputs and targets; every eighth token is held out.
 class MadeNode {
  public:
-  explicit MadeNode(const MadeShape& shape = {}, size_t jobs = 1)
+  explicit MadeNode(const MadeShape& shape = {}, size_t jobs = 1, const char* kind = "cpu")
       : shape_(shape),
         inputs_(StoreOf(RandomFloats(shape.tokens * shape.hidden, 1), shape.hidden)),
         targets_(StoreOf(RandomFloats(shape.tokens * shape.hidden, 2), shape.hidden)),
         outputs_(StoreOf(std::vector<float>(shape.tokens * shape.hidden, 0), shape.hidden)) {
     ExecutorOptions options;
     options.threads = static_cast<uint32_t>(jobs);
-    auto executor = OpenExecutor("cpu", options);
+    auto executor = OpenExecutor(kind, options);
     EXPECT_TRUE(executor) << executor.error().message;
     executor_ = std::move(*executor);
     products_ = std::make_unique<Products>(*executor_, jobs);

@@ -1,0 +1,192 @@
+#include "runtime-shim/refit/device_node.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "quant/format.h"
+
+namespace moepack::runtime {
+namespace {
+
+// Rows that are read from a store at once.
+constexpr size_t kRowsOfLoad = 2048;
+
+// What the device has to spare beside the tables that are counted: those of a single expert, and
+// what its libraries take.
+constexpr uint64_t kSpareShare = 4;
+
+// A row as the vector that AddBias takes.
+Matrix AsVector(const Rows& row) {
+  static const quant::Format* const format = quant::FindFormat("f32");
+  return {row.buffer, row.offset * sizeof(float), format, 1, row.width};
+}
+
+}  // namespace
+
+Status DeviceTable::Grow(Executor& executor, uint64_t bytes) {
+  if (buffer_ != nullptr && buffer_->bytes() >= bytes) return Ok();
+  buffer_.reset();
+  SHARD_TRY(buffer_, executor.Allocate(bytes));
+  return Ok();
+}
+
+Result<Rows> DeviceTable::Take(Executor& executor, size_t count, size_t width) {
+  SHARD_CHECK(Grow(executor, uint64_t{count} * width * sizeof(float)));
+  return Rows{buffer_.get(), 0, static_cast<uint32_t>(count), static_cast<uint32_t>(width),
+              static_cast<uint32_t>(width)};
+}
+
+Result<Doubles> DeviceTable::TakeDoubles(Executor& executor, size_t count, size_t width) {
+  SHARD_CHECK(Grow(executor, uint64_t{count} * width * sizeof(double)));
+  return Doubles{buffer_.get(), 0, static_cast<uint32_t>(count), static_cast<uint32_t>(width),
+                 static_cast<uint32_t>(width)};
+}
+
+FittedTokens FittedOf(const NodeLayer& node, const ExpertTokens& all) {
+  FittedTokens fitted;
+  for (size_t i = 0; i < all.tokens.size(); ++i) {
+    const float weight = node.fit_weights[all.tokens[i]];
+    if (weight == 0) continue;
+    fitted.tokens.push_back(all.tokens[i]);
+    fitted.positions.push_back(static_cast<uint32_t>(i));
+    fitted.roots.push_back(std::sqrt(weight));
+  }
+  return fitted;
+}
+
+Result<double> MeanDiagonalOf(DenseAlgebra& algebra, const Doubles& matrix) {
+  std::vector<double> values(matrix.count);
+  const Doubles diagonal = {matrix.buffer, matrix.offset, matrix.count, 1, matrix.stride + 1};
+  SHARD_CHECK(algebra.Read(diagonal, values));
+  return std::accumulate(values.begin(), values.end(), 0.0) / matrix.count;
+}
+
+const DeviceNode::Part DeviceNode::kParts[6] = {
+    {&RefittedExperts::gate, &DeviceExpert::gate, &RefittedExperts::hidden},
+    {&RefittedExperts::up, &DeviceExpert::up, &RefittedExperts::hidden},
+    {&RefittedExperts::down, &DeviceExpert::down, &RefittedExperts::width},
+    {&RefittedExperts::gate_bias, &DeviceExpert::gate_bias, &RefittedExperts::width},
+    {&RefittedExperts::up_bias, &DeviceExpert::up_bias, &RefittedExperts::width},
+    {&RefittedExperts::down_bias, &DeviceExpert::down_bias, &RefittedExperts::hidden},
+};
+
+Result<std::unique_ptr<DeviceNode>> DeviceNode::Make(Products& products, NodeLayer& node,
+                                                     uint64_t more) {
+  if (products.algebra() == nullptr || node.tokens() == 0) return std::unique_ptr<DeviceNode>();
+  uint64_t values = 3 * node.tokens() * node.experts.hidden;
+  for (const Part& part : kParts) values += (node.experts.*part.array).size();
+  const uint64_t needed = values * sizeof(float) + more;
+  if (needed + needed / kSpareShare > products.executor().available())
+    return std::unique_ptr<DeviceNode>();
+  std::unique_ptr<DeviceNode> made(new DeviceNode(products, node));
+  SHARD_CHECK(made->LoadTokens(*node.inputs, made->inputs_));
+  SHARD_CHECK(made->LoadTokens(*node.targets, made->targets_));
+  SHARD_CHECK(made->LoadTokens(*node.outputs, made->outputs_));
+  SHARD_CHECK(made->LoadExperts());
+  return made;
+}
+
+Status DeviceNode::LoadTokens(const RowStore& from, Rows& to) {
+  const auto count = static_cast<uint32_t>(from.count());
+  SHARD_TRY(BufferPtr buffer, executor().Allocate(from.count() * from.width() * sizeof(float)));
+  to = {buffer.get(), 0, count, from.width(), from.width()};
+  buffers_.push_back(std::move(buffer));
+  std::vector<float> rows;
+  for (size_t first = 0; first < count; first += kRowsOfLoad) {
+    const size_t some = std::min(kRowsOfLoad, count - first);
+    rows.resize(some * from.width());
+    SHARD_CHECK(from.Read(first, rows));
+    executor().Write(rows, to.Slice(static_cast<uint32_t>(first), static_cast<uint32_t>(some)));
+  }
+  return Ok();
+}
+
+Status DeviceNode::LoadExperts() {
+  for (const Part& part : kParts) {
+    const std::vector<float>& values = node_.experts.*part.array;
+    if (values.empty()) continue;
+    SHARD_TRY(BufferPtr buffer, executor().Load(std::as_bytes(std::span(values))));
+    const auto columns = static_cast<uint32_t>(node_.experts.*part.columns);
+    all_.*part.rows = {buffer.get(), 0, static_cast<uint32_t>(values.size() / columns), columns,
+                       columns};
+    buffers_.push_back(std::move(buffer));
+  }
+  return Ok();
+}
+
+DeviceExpert DeviceNode::expert(size_t place) const {
+  DeviceExpert own;
+  for (const Part& part : kParts) {
+    const Rows& all = all_.*part.rows;
+    if (all.buffer == nullptr) continue;
+    const auto rows = all.count / static_cast<uint32_t>(node_.experts.expert_ids.size());
+    own.*part.rows = all.Slice(static_cast<uint32_t>(place) * rows, rows);
+  }
+  return own;
+}
+
+void DeviceNode::Project(const Rows& x, const Rows& weight, const Rows& bias,
+                         const Rows& out) const {
+  algebra().Multiply(Straight(x), Turned(weight), out);
+  if (bias.buffer != nullptr) executor().AddBias(out, AsVector(bias));
+}
+
+Status DeviceNode::Activations(const DeviceExpert& own, const ExpertTokens& tokens,
+                               const Rows& out) {
+  const bool weigh = node_.form.weigh_inputs;
+  SHARD_TRY(const Rows in, in_.Take(executor(), out.count, inputs_.width));
+  SHARD_TRY(const Rows up, up_.Take(executor(), out.count, out.width));
+  executor().Gather(inputs_, tokens.tokens,
+                    weigh ? std::span(tokens.gates) : std::span<const float>(), in);
+  Project(in, own.first(), own.first_bias(), out);
+  if (own.gate.buffer != nullptr) Project(in, own.up, own.up_bias, up);
+  executor().Activate(node_.form.activation, out, up);
+  if (!weigh) executor().ScaleRows(out, tokens.gates);
+  return Ok();
+}
+
+Status DeviceNode::Residuals(std::span<const uint32_t> tokens, std::span<const float> factors,
+                             const Rows& out) {
+  SHARD_TRY(const Rows other, other_.Take(executor(), out.count, out.width));
+  executor().Gather(targets_, tokens, {}, out);
+  executor().Gather(outputs_, tokens, {}, other);
+  executor().Add(out, other, -1);
+  executor().ScaleRows(out, factors);
+  return Ok();
+}
+
+Status DeviceNode::ReadPart(const Part& part, size_t place) const {
+  const Rows rows = expert(place).*part.rows;
+  if (rows.buffer == nullptr) return Ok();
+  std::vector<float>& values = node_.experts.*part.array;
+  return executor().Read(rows, std::span(values).subspan(place * rows.values(), rows.values()));
+}
+
+Status DeviceNode::ReadExperts(std::span<const size_t> places) const {
+  for (const size_t place : places) {
+    for (const Part& part : kParts) SHARD_CHECK(ReadPart(part, place));
+  }
+  return Ok();
+}
+
+Status DeviceNode::ReadDown(std::span<const size_t> places) const {
+  for (const size_t place : places) {
+    SHARD_CHECK(ReadPart(kParts[2], place));
+  }
+  return Ok();
+}
+
+Status DeviceNode::ReadOutputs() const {
+  std::vector<float> rows;
+  for (size_t first = 0; first < outputs_.count; first += kRowsOfLoad) {
+    const size_t some = std::min(kRowsOfLoad, outputs_.count - first);
+    rows.resize(some * outputs_.width);
+    SHARD_CHECK(executor().Read(
+        outputs_.Slice(static_cast<uint32_t>(first), static_cast<uint32_t>(some)), rows));
+    SHARD_CHECK(node_.outputs->Write(first, rows));
+  }
+  return Ok();
+}
+
+}  // namespace moepack::runtime

@@ -1,0 +1,86 @@
+#include "runtime-shim/refit/device_scores.h"
+
+#include "libshard/base/parallel.h"
+
+namespace moepack::runtime {
+namespace {
+
+// What the device has to spare beside the activations.
+constexpr uint64_t kSpareOfScores = 4;
+
+}  // namespace
+
+Result<std::unique_ptr<DeviceScores>> DeviceScores::Make(Products& products,
+                                                         std::span<const MlpWeights* const> experts,
+                                                         const ExpertForm& form,
+                                                         std::span<const float> inputs,
+                                                         std::span<const float> gates) {
+  if (products.algebra() == nullptr || gates.empty()) return std::unique_ptr<DeviceScores>();
+  std::unique_ptr<DeviceScores> scores(new DeviceScores(products));
+  uint32_t neurons = 0;
+  for (const MlpWeights* const expert : experts) {
+    const uint32_t own = expert != nullptr ? expert->inner() : 0;
+    scores->columns_.push_back({neurons, own});
+    neurons += own;
+  }
+  const uint64_t needed = (uint64_t{neurons} * gates.size() + inputs.size()) * sizeof(float);
+  if (needed + needed / kSpareOfScores > products.executor().available())
+    return std::unique_ptr<DeviceScores>();
+  Executor& executor = products.executor();
+  DeviceTable table;
+  SHARD_TRY(const Rows in, table.Take(executor, gates.size(), inputs.size() / gates.size()));
+  executor.Write(inputs, in);
+  if (form.weigh_inputs) executor.ScaleRows(in, gates);
+  SHARD_TRY(scores->activations_, scores->activations_table_.Take(executor, gates.size(), neurons));
+  SHARD_CHECK(scores->Run(experts, form, in));
+  SHARD_CHECK(executor.Finish());
+  return scores;
+}
+
+Status DeviceScores::Run(std::span<const MlpWeights* const> experts, const ExpertForm& form,
+                         const Rows& in) {
+  for (size_t id = 0; id < experts.size(); ++id) {
+    SHARD_CHECK(CheckInterrupt());
+    const Columns& own = columns_[id];
+    if (own.count == 0) continue;
+    SHARD_CHECK(
+        products_.Activate(*experts[id], form, in, activations_.Columns(own.first, own.count)));
+  }
+  return Ok();
+}
+
+Status DeviceScores::MeasureColumns(const Columns& own, const Missing& missing, const Rows& values,
+                                    const Rows& norms) {
+  const size_t count = missing.rows.size();
+  SHARD_TRY(const Rows phi, phi_.Take(executor(), count, own.count));
+  SHARD_TRY(const Rows turned, turned_.Take(executor(), own.count, count));
+  SHARD_TRY(const Rows explained, products_table_.Take(executor(), own.count, missing.width));
+  executor().Gather(activations_.Columns(own.first, own.count), missing.rows, missing.factors, phi);
+  products_.algebra()->Multiply(Turned(phi), Straight(values), explained);
+  executor().Transpose(phi, turned);
+  executor().MeasureRows(explained, norms.Slice(2 * own.first, own.count));
+  executor().MeasureRows(turned, norms.Slice(2 * own.first + own.count, own.count));
+  return Ok();
+}
+
+Result<std::vector<std::vector<NeuronSize>>> DeviceScores::Measure(const Missing& missing) {
+  std::vector<std::vector<NeuronSize>> sizes(columns_.size());
+  for (size_t id = 0; id < sizes.size(); ++id) sizes[id].resize(columns_[id].count);
+  if (missing.rows.empty()) return sizes;
+  SHARD_TRY(const Rows values, values_.Take(executor(), missing.rows.size(), missing.width));
+  SHARD_TRY(const Rows norms, norms_.Take(executor(), 2 * size_t{activations_.width}, 2));
+  executor().Write(missing.values, values);
+  for (const Columns& own : columns_) {
+    if (own.count > 0) SHARD_CHECK(MeasureColumns(own, missing, values, norms));
+  }
+  std::vector<float> found(norms.values());
+  SHARD_CHECK(executor().Read(norms, found));
+  for (size_t id = 0; id < sizes.size(); ++id) {
+    const size_t first = 2 * size_t{columns_[id].first}, count = columns_[id].count;
+    for (size_t i = 0; i < count; ++i)
+      sizes[id][i] = {found[2 * (first + i)], found[2 * (first + count + i)]};
+  }
+  return sizes;
+}
+
+}  // namespace moepack::runtime

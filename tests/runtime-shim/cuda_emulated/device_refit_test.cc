@@ -1,0 +1,252 @@
+// The steps of a refit in the memory of the emulated device, beside the same steps of the host.
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "runtime-shim/refit/device_node.h"
+#include "runtime-shim/refit/ridge.h"
+#include "runtime-shim/refit/tune.h"
+#include "tests/runtime-shim/refit/made_layer.h"
+
+namespace moepack::runtime {
+namespace {
+
+const MadeShape kMade = {.tokens = 80};
+
+// Which parts a layer has beside gates, projections and weights of one.
+struct Kind {
+  const char* name;
+  bool biases = false, weigh_inputs = false, without_gate = false;
+  bool router_apart = false;  // the router has inputs of its own
+};
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
+
+class CudaRefitEmulated : public ::testing::TestWithParam<Kind> {
+ protected:
+  void SetUp() override { emulation::TheMachine() = {}; }
+  void TearDown() override { emulation::TheMachine() = {}; }
+
+  // The same node on an executor, routed and run.
+  std::unique_ptr<MadeNode> NodeOn(const char* executor, const Kind& kind = {}) {
+    auto made = std::make_unique<MadeNode>(kMade, 1, executor);
+    NodeLayer& node = made->node;
+    const size_t count = node.experts.expert_ids.size();
+    if (kind.biases) {
+      node.experts.gate_bias = RandomFloats(count * kMade.width, 30);
+      node.experts.up_bias = RandomFloats(count * kMade.width, 31);
+      node.experts.down_bias = RandomFloats(count * kMade.hidden, 32);
+    }
+    if (kind.without_gate) {
+      node.experts.gate.clear();
+      node.experts.gate_bias.clear();
+      node.form.activation = Activation::kSquaredRelu;
+    }
+    node.form.weigh_inputs = kind.weigh_inputs;
+    if (kind.router_apart) {
+      stores_.push_back(std::make_unique<RowStore>(
+          StoreOf(RandomFloats(kMade.tokens * kMade.hidden, 40), kMade.hidden)));
+      node.router_inputs = stores_.back().get();
+    }
+    node.fixed[1] = true;
+    for (size_t token = 0; token < node.tokens(); token += 3) node.fit_weights[token] *= 0.25f;
+    made->Run();
+    return made;
+  }
+
+  static void ExpectNear(const std::vector<float>& found, const std::vector<float>& expected,
+                         double tolerance) {
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i)
+      ASSERT_NEAR(found[i], expected[i], tolerance * (1 + std::abs(expected[i]))) << i;
+  }
+  static void ExpectSameExperts(MadeNode& found, MadeNode& expected, double tolerance) {
+    for (const RefittedArray& array : RefittedArrays()) {
+      SCOPED_TRACE(array.name);
+      ExpectNear(found.node.experts.*array.values, expected.node.experts.*array.values, tolerance);
+    }
+  }
+  // Whether a step that takes so many bytes beside the node works on the device.
+  static bool FitsOnDevice(MadeNode& made, uint64_t more = 0) {
+    const auto device = DeviceNode::Make(made.products(), made.node, more);
+    EXPECT_TRUE(device) << device.error().message;
+    return *device != nullptr;
+  }
+  static void Ridge(MadeNode& made, uint64_t memory) {
+    RefitOptions options;
+    options.memory = memory;
+    const Status done = RidgeDown(made.products(), options, made.node);
+    ASSERT_TRUE(done) << done.error().message;
+  }
+  static TuneLoss Tune(MadeNode& made) {
+    TuneOptions options;
+    options.updates = 3;
+    options.interval = 2;
+    options.share = 0.5;
+    const auto loss = TuneExperts(made.products(), options, made.node);
+    EXPECT_TRUE(loss) << loss.error().message;
+    return loss ? *loss : TuneLoss();
+  }
+
+  std::vector<std::unique_ptr<RowStore>> stores_;
+};
+
+TEST_P(CudaRefitEmulated, RidgeOfAllExpertsTogetherIsThatOfTheHost) {
+  const auto own = NodeOn("cuda", GetParam()), host = NodeOn("cpu", GetParam());
+  ASSERT_TRUE(FitsOnDevice(*own));
+  Ridge(*own, UINT64_MAX);
+  Ridge(*host, UINT64_MAX);
+  ExpectSameExperts(*own, *host, 1e-4);
+}
+
+TEST_P(CudaRefitEmulated, RidgeInTurnsIsThatOfTheHost) {
+  const auto own = NodeOn("cuda", GetParam()), host = NodeOn("cpu", GetParam());
+  ASSERT_TRUE(FitsOnDevice(*own));
+  Ridge(*own, 0);
+  Ridge(*host, 0);
+  ExpectSameExperts(*own, *host, 1e-4);
+  ExpectNear(ValuesOf(*own->node.outputs), ValuesOf(*host->node.outputs), 1e-4);
+}
+
+TEST_P(CudaRefitEmulated, TuneIsThatOfTheHost) {
+  const auto own = NodeOn("cuda", GetParam()), host = NodeOn("cpu", GetParam());
+  ASSERT_TRUE(FitsOnDevice(*own));
+  const std::vector<float> before = own->node.experts.down;
+  const TuneLoss found = Tune(*own), expected = Tune(*host);
+  EXPECT_EQ(found.updates, 3u);
+  EXPECT_NEAR(found.first, expected.first, 1e-5 * expected.first);
+  EXPECT_NEAR(found.last, expected.last, 1e-3 * expected.last);
+  EXPECT_NE(own->node.experts.down, before);
+  ExpectSameExperts(*own, *host, 1e-3);
+}
+
+TEST_F(CudaRefitEmulated, RefillIsThatOfTheHost) {
+  for (const Kind& kind : {Kind{"plain"}, Kind{"biases", true}, Kind{"inputs", false, true}}) {
+    SCOPED_TRACE(kind.name);
+    MadeLayer own(1, kMade, kind.biases, "cuda"), host(1, kMade, kind.biases);
+    own.made.node.form.weigh_inputs = host.made.node.form.weigh_inputs = kind.weigh_inputs;
+    ASSERT_TRUE(FitsOnDevice(own.made));
+    const uint64_t moved = own.Refill();
+    EXPECT_GT(moved, 0u);
+    EXPECT_EQ(moved, host.Refill());
+    ExpectSameExperts(own.made, host.made, 1e-3);
+    ExpectNear(ValuesOf(*own.made.node.outputs), ValuesOf(*host.made.node.outputs), 1e-3);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, CudaRefitEmulated,
+                         testing::Values(Kind{"plain"}, Kind{"biases", true},
+                                         Kind{"weighed_inputs", false, true},
+                                         Kind{"router_apart", true, false, false, true},
+                                         Kind{"without_gate", true, false, true}),
+                         [](const auto& kind) { return std::string(kind.param.name); });
+
+// Single products of rows in host memory, more than run or are added up at a time.
+TEST_F(CudaRefitEmulated, ProductsAreThoseOfTheHost) {
+  constexpr size_t kA = 3, kB = 5;
+  const auto own = NodeOn("cuda"), host = NodeOn("cpu");
+  for (const size_t rows : {size_t{0}, size_t{1}, kTokensOfSum + 1, size_t{4099}}) {
+    SCOPED_TRACE(rows);
+    const std::vector<float> a = RandomFloats(rows * kA, 1), b = RandomFloats(rows * kB, 2);
+    const std::vector<float> weights = RandomFloats(kA * kB, 3);
+    std::vector<std::vector<float>> found;
+    for (MadeNode* made : {own.get(), host.get()}) {
+      Products& products = made->products();
+      std::vector<double> sums(kA * kB, 3), squares(kA * kA, 1);
+      std::vector<float> product(kA * kB), rows_of_b(rows * kB);
+      ASSERT_TRUE(products.AddProduct({a, kA}, {b, kB}, {sums.data(), kB}));
+      ASSERT_TRUE(products.AddSquare({a, kA}, {squares.data(), kA}));
+      ASSERT_TRUE(products.Product({a, kA}, {b, kB}, product));
+      ASSERT_TRUE(products.MultiplyBy({weights, kB}, a, rows_of_b));
+      std::vector<float> all(sums.begin(), sums.end());
+      for (size_t i = 0; i < kA; ++i) {
+        for (size_t j = i; j < kA; ++j) all.push_back(static_cast<float>(squares[i * kA + j]));
+      }
+      all.insert(all.end(), product.begin(), product.end());
+      all.insert(all.end(), rows_of_b.begin(), rows_of_b.end());
+      found.push_back(std::move(all));
+    }
+    ExpectNear(found[0], found[1], 1e-4);
+  }
+}
+
+// A device with room for what the host's steps write there, but not for a node.
+TEST_F(CudaRefitEmulated, WithoutRoomForTheNodeTheHostDoesTheWork) {
+  const auto own = NodeOn("cuda"), host = NodeOn("cpu");
+  emulation::TheMachine().memory = emulation::BytesInUse() + 28'000;
+  EXPECT_FALSE(FitsOnDevice(*own, 14'000));  // less than either step asks for
+  Ridge(*own, 0);
+  Ridge(*host, 0);
+  ExpectSameExperts(*own, *host, 1e-4);
+  Tune(*own);
+  Tune(*host);
+  ExpectSameExperts(*own, *host, 1e-3);
+}
+
+TEST_F(CudaRefitEmulated, WithoutRoomForTheNodeARefillIsThatOfTheHostToo) {
+  MadeLayer own(1, kMade, true, "cuda"), host(1, kMade, true);
+  own.made.Run();
+  emulation::TheMachine().memory = emulation::BytesInUse() + 28'000;
+  EXPECT_FALSE(FitsOnDevice(own.made, 14'000));
+  const auto moved = RefillExperts(own.made.products(), {}, own.source(), own.made.node);
+  ASSERT_TRUE(moved) << moved.error().message;
+  EXPECT_EQ(*moved, host.Refill());
+  ExpectSameExperts(own.made, host.made, 1e-3);
+}
+
+// The host keeps activations in half precision, so that the last places may differ. A wide layer is
+// projected to random directions first.
+TEST_F(CudaRefitEmulated, ScoresFindTheNeuronsThatTheHostFinds) {
+  for (const uint32_t hidden : {8u, 160u}) {
+    SCOPED_TRACE(hidden);
+    MadeShape shape = kMade;
+    shape.hidden = hidden;
+    MadeLayer own(1, shape, false, "cuda"), host(1, shape);
+    const auto best = [](MadeLayer& layer, uint64_t memory) {
+      layer.made.Run();
+      NeuronScores scores(layer.made.products(), layer.source(), layer.made.node);
+      const Status ran = scores.Run(memory);
+      EXPECT_TRUE(ran) << ran.error().message;
+      const auto found = scores.Best(1, 6);
+      EXPECT_TRUE(found) << found.error().message;
+      std::set<std::pair<uint32_t, uint32_t>> neurons;
+      for (const Neuron& neuron : *found) neurons.insert({neuron.expert, neuron.index});
+      return neurons;
+    };
+    const auto found = best(own, UINT64_MAX), expected = best(host, UINT64_MAX);
+    size_t same = 0;
+    for (const auto& neuron : found) same += expected.count(neuron);
+    EXPECT_EQ(found.size(), 6u);
+    EXPECT_GE(same, 5u);
+  }
+}
+
+TEST_F(CudaRefitEmulated, ASingularMatrixIsAnErrorOnTheDeviceToo) {
+  for (const uint64_t memory : {uint64_t{0}, UINT64_MAX}) {
+    const auto own = NodeOn("cuda");
+    std::fill(own->node.experts.gate.begin(), own->node.experts.gate.end(), 0.0f);
+    own->node.experts.gate[0] = 1;  // one neuron of one expert
+    RefitOptions options;
+    options.memory = memory;
+    options.lambda = 0;
+    const Status done = RidgeDown(own->products(), options, own->node);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code, Code::kInvalidArgument);
+    EXPECT_NE(done.error().message.find("expected a positive definite one"), std::string::npos)
+        << done.error().message;
+  }
+}
+
+TEST_F(CudaRefitEmulated, ALostDeviceEndsTheStep) {
+  const auto own = NodeOn("cuda");
+  emulation::TheMachine().lost = true;
+  RefitOptions options;
+  const Status done = RidgeDown(own->products(), options, own->node);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Code::kUnavailable);
+}
+
+}  // namespace
+}  // namespace moepack::runtime
