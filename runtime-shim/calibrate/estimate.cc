@@ -21,6 +21,8 @@ namespace {
 // The passes of both streams through the trunk of a layer: its matrices are found and encoded in
 // about three rounds, and then the layer runs once more.
 constexpr double kTrunkPasses = 2 * 4;
+// Those of a group, whose trunk is encoded already.
+constexpr double kTrunkPassesOfGroup = 2;
 constexpr double kExpertPasses = 2;
 // Half of a matrix of moments, which is symmetric, and the drift.
 constexpr double kMoments = 1.5;
@@ -34,15 +36,25 @@ constexpr size_t kLongestTrial = 4096;
 // transposes, in floats: own and drift of each.
 constexpr uint64_t kBytesOfSquare = 3 * 2 * sizeof(double) + 2 * 3 * sizeof(float);
 
+// Factors and encoded rows.
+struct EncodingWork {
+  std::map<uint64_t, double> factors;  // how many, by n
+  // Rows of a type, by n.
+  std::map<std::pair<const quant::Format*, uint64_t>, double> rows;
+
+  void Add(const EncodingWork& other, double share) {
+    for (const auto& [n, count] : other.factors) factors[n] += share * count;
+    for (const auto& [type, count] : other.rows) rows[type] += share * count;
+  }
+};
+
 struct LayerWork {
   double trunk = 0;   // values of its matrices
   double expert = 0;  // of one expert
   double experts = 0, chosen = 0;
   double squares = 0, expert_squares = 0;  // n^2 of the different inputs
   uint64_t bytes = 0;                      // of the experts, in the source and encoded
-  std::map<uint64_t, double> factors;      // how many, by n
-  // Rows of a type, by n.
-  std::map<std::pair<const quant::Format*, uint64_t>, double> rows;
+  EncodingWork of_trunk, of_experts;
 };
 
 // Tokens of an expert share the moments of gate and up; so do matrices of the trunk with equally
@@ -52,18 +64,20 @@ void AddMatrix(const HostTensor& tensor, const quant::Format& type, bool expert,
   double values = 1;
   for (const uint64_t size : tensor.shape) values *= static_cast<double>(size);
   const auto n = static_cast<double>(tensor.shape.back());
-  work.rows[{&type, tensor.shape.back()}] += values / n;
+  EncodingWork& encoding = expert ? work.of_experts : work.of_trunk;
+  encoding.rows[{&type, tensor.shape.back()}] += values / n;
   const bool first = seen.emplace(tensor.shape.back() * 2 + expert, true).second;
   if (!expert) {
     work.trunk += values;
     if (first) work.squares += 2 * n * n;
-    if (first) work.factors[tensor.shape.back()] += 2 * kFactors;
+    if (first) encoding.factors[tensor.shape.back()] += 2 * kFactors;
     return;
   }
   work.experts = std::max(work.experts, static_cast<double>(tensor.shape[0]));
   work.expert += values / static_cast<double>(tensor.shape[0]);
   if (first) work.expert_squares += n * n;
-  if (first) work.factors[tensor.shape.back()] += kFactors * static_cast<double>(tensor.shape[0]);
+  if (first)
+    encoding.factors[tensor.shape.back()] += kFactors * static_cast<double>(tensor.shape[0]);
   const auto count = static_cast<uint64_t>(values);
   work.bytes += tensor.format->BytesFor(count).value_or(0) + type.BytesFor(count).value_or(0);
 }
@@ -72,6 +86,13 @@ double ProductsOf(const LayerWork& work, double tokens) {
   const double choices = tokens * work.chosen;
   return tokens * (kTrunkPasses * work.trunk + kMoments * work.squares) +
          choices * (kExpertPasses * work.expert + kMoments * work.expert_squares);
+}
+
+// The same of a group, of whose experts this share was refitted.
+double ProductsOfGroup(const LayerWork& work, double tokens, double share) {
+  const double choices = tokens * work.chosen;
+  return tokens * kTrunkPassesOfGroup * work.trunk +
+         choices * (kExpertPasses * work.expert + share * kMoments * work.expert_squares);
 }
 
 double SecondsSince(std::chrono::steady_clock::time_point start) {
@@ -137,7 +158,8 @@ class Trials {
 
 }  // namespace
 
-CalibrateEstimate EstimateCalibration(const Model& model, const TensorTypes& types, uint64_t tokens,
+CalibrateEstimate EstimateCalibration(const Model& model, const TensorTypes& types,
+                                      std::span<const GroupExperts> groups, uint64_t tokens,
                                       size_t jobs) {
   const auto& device = static_cast<const DeviceModel&>(model);
   const ModelSpec& spec = device.spec();
@@ -156,15 +178,24 @@ CalibrateEstimate EstimateCalibration(const Model& model, const TensorTypes& typ
   if (device.weights().later != nullptr)
     for (const HostTensor& tensor : device.weights().later->tensors) add(tensor, true);
   CalibrateEstimate estimate;
-  uint64_t experts = 0;
+  uint64_t experts = 0, of_node = 0;
   double products = 0;
-  LayerWork all;
+  EncodingWork all;
   for (auto& [layer, work] : layers) {
     if (layer < spec.layers) work.chosen = spec.layer[layer].router.top_k;
     products += ProductsOf(work, static_cast<double>(tokens));
     experts = std::max(experts, work.bytes);
-    for (const auto& [n, count] : work.factors) all.factors[n] += count;
-    for (const auto& [type, rows] : work.rows) all.rows[type] += rows;
+    all.Add(work.of_trunk, 1);
+    all.Add(work.of_experts, 1);
+    for (const GroupExperts& group : groups) {
+      const auto found = group.find(layer);
+      const GroupLayer own = found == group.end() ? GroupLayer() : found->second;
+      const auto held = static_cast<double>(own.held), refitted = static_cast<double>(own.refitted);
+      products +=
+          ProductsOfGroup(work, static_cast<double>(tokens), refitted / std::max(held, 1.0));
+      if (work.experts > 0) all.Add(work.of_experts, refitted / work.experts);
+      of_node = std::max(of_node, static_cast<uint64_t>(held * work.expert) * sizeof(float));
+    }
   }
   estimate.seconds = products / ProductRate();
   Trials trials;
@@ -172,7 +203,7 @@ CalibrateEstimate EstimateCalibration(const Model& model, const TensorTypes& typ
   for (const auto& [type, rows] : all.rows)
     estimate.seconds += kEncodings * rows * trials.RowSeconds(*type.first, type.second);
   estimate.seconds /= static_cast<double>(jobs == 0 ? CoreCount() : jobs);
-  estimate.weight_bytes = device.device_bytes() + experts;
+  estimate.weight_bytes = device.device_bytes() + experts + of_node;
   const uint64_t router = SetsExpertsApart(spec) ? spec.width : 0;
   estimate.row_bytes =
       tokens * (3ull * spec.expert_width() + router + 2ull * spec.width) * sizeof(float);
