@@ -35,7 +35,7 @@ const CalibratedTensor* FindTensor(const CalibratedOutcome& layer, std::string_v
   return found == layer.tensors.end() ? nullptr : &*found;
 }
 
-ExpertIds IdsOf(const CalibratedOutcome& layer) {
+ExpertIds IdsOfExperts(const CalibratedOutcome& layer) {
   ExpertIds ids;
   for (const CalibratedExpert& expert : layer.experts) ids.push_back(expert.id);
   return ids;
@@ -57,7 +57,7 @@ Status CheckGroups(const std::string& where, const CalibratedRecord& record,
       return Error{Code::kCorrupt,
                    Cat(place, ": expected what became of its refitted experts, found none"),
                    "the calibration was stopped: run the same command again to resume it"};
-    const ExpertIds ids = IdsOf(*layer);
+    const ExpertIds ids = IdsOfExperts(*layer);
     if (!ids.empty() && ids != outcome.expert_ids)
       return Error{Code::kMismatch,
                    Cat(place, ": experts: expected ", Quoted(FormatIds(outcome.expert_ids)),
@@ -139,7 +139,7 @@ ExpertIds CalibratedTensors::RefittedIn(uint32_t group, const GgufTensor& tensor
   const CalibratedOutcome* const layer =
       tensor.layer ? record_.FindInGroup(group, *tensor.layer) : nullptr;
   if (layer == nullptr || FindTensor(*layer, tensor.name) == nullptr) return {};
-  return IdsOf(*layer);
+  return IdsOfExperts(*layer);
 }
 
 Result<std::optional<GgufTensor>> CalibratedTensors::Choose(const GgufTensor& tensor,
