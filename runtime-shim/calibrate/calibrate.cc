@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "libshard/base/parallel.h"
-#include "libshard/base/text/text.h"
 #include "runtime-shim/calibrate/encode_matrix.h"
 #include "runtime-shim/calibrate/layer_experts.h"
 #include "runtime-shim/calibrate/two_streams.h"
@@ -14,6 +13,9 @@ namespace moepack::runtime {
 namespace {
 
 using Of = TwoStreams::Of;
+
+// Its trunk runs about twice until it is encoded, and once with the experts.
+constexpr uint64_t kPasses = 4;
 
 // Encodes the whole model.
 class CalibrateRun final : public Calibrator {
@@ -234,17 +236,8 @@ Result<Calibration> CalibrationTextOf(std::span<const TokenSession> sessions,
 Result<std::unique_ptr<Calibrator>> Calibrator::Open(const CalibrateInput& input,
                                                      const CalibrateOptions& options,
                                                      OnProgress progress) {
-  if (input.model.spec().chunks.experts > 0)
-    return Error{Code::kUnsupported,
-                 Cat(input.model.weights().path, ": --calibrate: expected experts of their own, ",
-                     "found experts that share chunks (", input.model.spec().architecture, ")")};
-  const ModelSpec& spec = input.model.spec();
-  if (spec.stream_width() != spec.width)
-    return Error{Code::kUnsupported,
-                 Cat(input.model.weights().path, ": --calibrate: expected one residual stream, ",
-                     "found ", spec.stream_width() / spec.width, " (", spec.architecture, ")")};
   SHARD_TRY(std::unique_ptr<TwoStreams> streams,
-            TwoStreams::Make(input, options, std::move(progress)));
+            TwoStreams::Make(input, options, kPasses, std::move(progress)));
   return std::unique_ptr<Calibrator>(
       std::make_unique<CalibrateRun>(input, options, std::move(streams)));
 }

@@ -10,6 +10,9 @@
 namespace moepack::runtime {
 namespace {
 
+// Up to the experts, and behind them.
+constexpr uint64_t kPassesOfGroup = 2;
+
 class GroupRun final : public Calibrator {
  public:
   GroupRun(const CalibrateGroup& group, uint32_t top_k, std::unique_ptr<TwoStreams> streams)
@@ -71,7 +74,7 @@ Result<std::unique_ptr<Calibrator>> Calibrator::OpenGroup(const CalibrateInput& 
                                                           OnProgress progress) {
   SHARD_TRY(const uint32_t top_k, NodeTopK(group.refit.directory().string(), group.refit.record()));
   SHARD_TRY(std::unique_ptr<TwoStreams> streams,
-            TwoStreams::Make(input, options, std::move(progress)));
+            TwoStreams::Make(input, options, kPassesOfGroup, std::move(progress)));
   return std::unique_ptr<Calibrator>(std::make_unique<GroupRun>(group, top_k, std::move(streams)));
 }
 

@@ -5,6 +5,7 @@
 
 #include "libshard/base/files/temporary_directory.h"
 #include "libshard/base/parallel.h"
+#include "libshard/base/text/text.h"
 #include "libshard/model/gguf_keys.h"
 
 namespace moepack::runtime {
@@ -23,17 +24,28 @@ Status MakeRows(uint64_t count, uint32_t width, RowRoom& room, std::optional<Row
 }  // namespace
 
 TwoStreams::TwoStreams(const CalibrateInput& input, const CalibrateOptions& options,
-                       OnProgress progress)
+                       uint64_t passes, OnProgress progress)
     : input_(input),
       options_(options),
+      passes_(passes),
       progress_(std::move(progress)),
       model_(static_cast<const DeviceModel&>(input.model)),
       apart_(SetsExpertsApart(model_.spec())) {}
 
 Result<std::unique_ptr<TwoStreams>> TwoStreams::Make(const CalibrateInput& input,
                                                      const CalibrateOptions& options,
-                                                     OnProgress progress) {
-  auto made = std::unique_ptr<TwoStreams>(new TwoStreams(input, options, std::move(progress)));
+                                                     uint64_t passes, OnProgress progress) {
+  if (input.model.spec().chunks.experts > 0)
+    return Error{Code::kUnsupported,
+                 Cat(input.model.weights().path, ": --calibrate: expected experts of their own, ",
+                     "found experts that share chunks (", input.model.spec().architecture, ")")};
+  const ModelSpec& spec = input.model.spec();
+  if (spec.stream_width() != spec.width)
+    return Error{Code::kUnsupported,
+                 Cat(input.model.weights().path, ": --calibrate: expected one residual stream, ",
+                     "found ", spec.stream_width() / spec.width, " (", spec.architecture, ")")};
+  auto made =
+      std::unique_ptr<TwoStreams>(new TwoStreams(input, options, passes, std::move(progress)));
   SHARD_CHECK(made->Start());
   return made;
 }
@@ -214,7 +226,7 @@ Status TwoStreams::InputsOfOutput(const WindowBatch& batch, Of stream, std::vect
 
 void TwoStreams::Advance(uint64_t tokens) {
   done_ += tokens;
-  if (progress_) progress_(done_, std::max(done_, text_.tokens * (4 * spec().layers + 1)));
+  if (progress_) progress_(done_, std::max(done_, text_.tokens * (passes_ * spec().layers + 1)));
 }
 
 }  // namespace moepack::runtime

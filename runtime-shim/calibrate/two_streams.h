@@ -27,10 +27,11 @@ class TwoStreams {
   // Which stream.
   enum class Of : uint8_t { kFull, kEncoded };
 
-  // Borrows everything. Both streams start with the model's embeddings. Errors are those of
-  // CalibrationTextOf.
+  // Borrows everything. Both streams start with the model's embeddings. `passes`: how often the
+  // text runs through a layer, about, for the progress. Errors are those of CalibrationTextOf, and
+  // kUnsupported for models that cannot be calibrated.
   static Result<std::unique_ptr<TwoStreams>> Make(const CalibrateInput& input,
-                                                  const CalibrateOptions& options,
+                                                  const CalibrateOptions& options, uint64_t passes,
                                                   OnProgress progress);
 
   const DeviceModel& model() const { return model_; }
@@ -75,7 +76,8 @@ class TwoStreams {
   void Advance(uint64_t tokens);
 
  private:
-  TwoStreams(const CalibrateInput& input, const CalibrateOptions& options, OnProgress progress);
+  TwoStreams(const CalibrateInput& input, const CalibrateOptions& options, uint64_t passes,
+             OnProgress progress);
   Status Start();
   Status Embed();
   Status ToExperts(const WindowBatch& batch, Of stream, bool keep);
@@ -86,6 +88,7 @@ class TwoStreams {
   KeptPages pages_{KeptPages::kAll};
   const CalibrateInput& input_;
   const CalibrateOptions& options_;
+  uint64_t passes_;
   OnProgress progress_;
   const DeviceModel& model_;
   bool apart_;

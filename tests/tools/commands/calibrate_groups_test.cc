@@ -177,7 +177,7 @@ TEST_F(CalibratedGroups, AreProvedByTheirStores) {
 
 // Somebody who changes a tensor can correct every digest but those of the store's files.
 TEST_F(CalibratedGroups, AVerifierFindsAForgedExpert) {
-  forger::Forgery forged = forger::Forgery::Of((workspace_ / "out").string());
+  forger::Forgery forged = forger::Forgery::Of(workspace_ / "out");
   for (Json& bundle : forged.manifest["bundles"]) {
     if (bundle["file"] != "groups/001/experts.gguf") continue;
     for (Json& tensor : bundle["tensors"]) {
@@ -186,7 +186,7 @@ TEST_F(CalibratedGroups, AVerifierFindsAForgedExpert) {
       byte = static_cast<char>(byte ^ 1);
     }
   }
-  forged.WriteTo((workspace_ / "forged").string());
+  forged.WriteTo(workspace_ / "forged");
   const std::string verify =
       "verify forged --against fixtures/tiny-moe --imatrix out.refit/imatrix.gguf ";
   const ToolRun refit = workspace_.Moepack(verify + "--refit-store out.refit");
@@ -194,6 +194,16 @@ TEST_F(CalibratedGroups, AVerifierFindsAForgedExpert) {
   const ToolRun run = workspace_.Moepack(verify + kBothStores);
   EXPECT_EQ(run.status, 6);
   EXPECT_THAT(run.out, HasSubstr("bytes made from the store of the calibration: expected xxh3"));
+}
+
+TEST_F(CalibratedGroups, AVerifierRefusesExpertsThatTheModelLacks) {
+  forger::Forgery forged = forger::Forgery::Of(workspace_ / "out");
+  forged.manifest["calibrated"]["groups"]["layers"][1][1]["experts"][7]["id"] = 99;
+  forged.WriteTo(workspace_ / "forged");
+  const ToolRun run = workspace_.Moepack(
+      "verify forged --against fixtures/tiny-moe --imatrix out.refit/imatrix.gguf");
+  EXPECT_EQ(run.status, 6) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("experts: expected ids below 16, found 99"));
 }
 
 TEST_F(CalibratedGroups, AreEncodedAgainByAVerifier) {
