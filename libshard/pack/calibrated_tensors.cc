@@ -58,7 +58,7 @@ Status CheckGroups(const std::string& where, const CalibratedRecord& record,
                    Cat(place, ": expected what became of its refitted experts, found none"),
                    "the calibration was stopped: run the same command again to resume it"};
     const ExpertIds ids = IdsOfExperts(*layer);
-    if (!ids.empty() && ids != outcome.expert_ids)
+    if (ids != outcome.expert_ids)
       return Error{Code::kMismatch,
                    Cat(place, ": experts: expected ", Quoted(FormatIds(outcome.expert_ids)),
                        ", found ", Quoted(FormatIds(ids)))};
