@@ -45,9 +45,10 @@ class CalibratedGroups : public testing::Test {
 
 TEST_F(CalibratedGroups, HaveFeedbackOfTheirOwnNodes) {
   const nlohmann::ordered_json record = Record();
-  const nlohmann::json manifest = nlohmann::json::parse(Read("out/distribution.json"));
+  const nlohmann::ordered_json manifest =
+      nlohmann::ordered_json::parse(Read("out/distribution.json"));
   EXPECT_EQ(record["groups"]["refit"], manifest["versions"]["refit"]);
-  EXPECT_EQ(nlohmann::json(record["groups"]), manifest["calibrated"]["groups"]);
+  EXPECT_EQ(record["groups"], manifest["calibrated"]["groups"]);
   const auto& groups = record["groups"]["layers"];
   ASSERT_EQ(groups.size(), 2u);
   size_t refitted = 0;
@@ -69,7 +70,8 @@ TEST_F(CalibratedGroups, AreWrittenAsTheStoreHasThem) {
   const auto layer = Record()["groups"]["layers"][1][2];
   const std::string stored = Read("out.calibrated/group-001-layer-002.bin"),
                     bundle = Read("out/groups/001/experts.gguf");
-  const nlohmann::json manifest = nlohmann::json::parse(Read("out/distribution.json"));
+  const nlohmann::ordered_json manifest =
+      nlohmann::ordered_json::parse(Read("out/distribution.json"));
   size_t compared = 0;
   for (const auto& file : manifest["bundles"]) {
     if (file["file"] != "groups/001/experts.gguf") continue;
