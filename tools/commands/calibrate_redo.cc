@@ -18,7 +18,7 @@ namespace moepack::cli {
 struct CalibratedRedoInputs {
   uint32_t layer = 0;
   std::optional<CalibratedStore> store;
-  Plan plan;
+  std::optional<Plan> plan;         // of groups that were encoded for their nodes
   std::optional<RefitStore> refit;  // if its store is named
   CalibrateModel source;
   runtime::TensorTypes types;
@@ -149,7 +149,7 @@ Status EncodeWhole(const CalibratedRedoInputs& inputs, const runtime::CalibrateI
 Status EncodeGroup(const CalibratedRedoInputs& inputs, const runtime::CalibrateInput& input,
                    uint32_t group, manifest::VerifyReport& report) {
   const CalibratedStore& store = *inputs.store;
-  const runtime::CalibrateGroup node{inputs.plan, *inputs.refit, group,
+  const runtime::CalibrateGroup node{*inputs.plan, *inputs.refit, group,
                                      [&](uint32_t layer) { return store.Read(layer); }};
   SHARD_TRY(const std::unique_ptr<runtime::Calibrator> calibrator,
             runtime::Calibrator::OpenGroup(input, node, inputs.options, {}));
@@ -171,7 +171,8 @@ Status EncodeAgain(const CalibratedRedoInputs& inputs, manifest::VerifyReport& r
                                       runtime::BosToken(inputs.source.loaded.weights->metadata)};
   SHARD_CHECK(EncodeWhole(inputs, input, report));
   const CalibratedRecord& record = inputs.store->record();
-  for (uint32_t group = 0; group < inputs.plan.groups.size(); ++group) {
+  const size_t groups = inputs.plan ? inputs.plan->groups.size() : 0;
+  for (uint32_t group = 0; group < groups; ++group) {
     const CalibratedOutcome* const layer = record.FindInGroup(group, inputs.layer);
     if (layer == nullptr || layer->tensors.empty()) continue;
     if (inputs.refit) {
@@ -216,7 +217,8 @@ Result<std::shared_ptr<const CalibratedRedoInputs>> PrepareCalibratedRedo(
   SHARD_TRY(inputs->store, manifest::OpenCalibratedStoreOf(
                                manifest, LocalTree(directory).NameOf(manifest::kManifestFile),
                                CalibratedStoreFor(directory, arguments)));
-  inputs->plan = manifest.plan;
+  // The store may have groups that the distribution does not.
+  if (manifest.calibrated->groups) inputs->plan = manifest.plan;
   if (!arguments.store.empty()) {
     SHARD_TRY(inputs->refit,
               manifest::OpenStoreOf(manifest, LocalTree(directory).NameOf(manifest::kManifestFile),
