@@ -27,22 +27,40 @@ Result<bool> SameNode(const RefittedGroups& groups, uint32_t a, uint32_t b) {
   return true;
 }
 
+// The first group that makes the same node: the group itself if no earlier one does.
+Result<uint32_t> FirstTwin(const RefittedGroups& groups, uint32_t group) {
+  for (uint32_t twin = 0; twin < group; ++twin) {
+    SHARD_TRY(const bool same, SameNode(groups, twin, group));
+    if (same) return twin;
+  }
+  return group;
+}
+
+// By group, the task that encodes it: twins stay together.
+Result<std::vector<uint32_t>> TasksOf(const RefittedGroups& groups, uint32_t tasks) {
+  std::vector<uint32_t> owners;
+  uint32_t different = 0;
+  for (uint32_t group = 0; group < groups.plan.groups.size(); ++group) {
+    SHARD_TRY(const uint32_t twin, FirstTwin(groups, group));
+    owners.push_back(twin < group ? owners[twin] : different++ % tasks);
+  }
+  return owners;
+}
+
 class GroupsEncoding {
  public:
-  GroupsEncoding(const RefittedGroups& groups, const runtime::CalibrateInput& input,
-                 const runtime::CalibrateOptions& options, CalibratedStoreWriter& store)
-      : groups_(groups),
-        input_(input),
-        options_(options),
+  GroupsEncoding(const GroupsToEncode& work, CalibratedStoreWriter& store)
+      : work_(work),
+        groups_(work.groups),
         store_(store),
-        refit_(RefitVersion(groups.store.record())) {}
+        refit_(RefitVersion(work.groups.store.record())) {}
 
   Status Encode(uint32_t group) {
     const bool done = Has(group, layers() - 1);
     for (uint32_t layer = 0; done && layer < layers(); ++layer) Say(group, layer, /*again=*/true);
     if (done) return Ok();
-    SHARD_TRY(const std::optional<uint32_t> twin, FindTwin(group));
-    return twin ? Copy(*twin, group) : Run(group);
+    SHARD_TRY(const uint32_t twin, FirstTwin(groups_, group));
+    return twin < group ? Copy(twin, group) : Run(group);
   }
 
  private:
@@ -51,21 +69,13 @@ class GroupsEncoding {
     return store_.record().FindInGroup(group, layer) != nullptr;
   }
 
-  Result<std::optional<uint32_t>> FindTwin(uint32_t group) const {
-    for (uint32_t twin = 0; twin < group; ++twin) {
-      SHARD_TRY(const bool same, SameNode(groups_, twin, group));
-      if (same) return std::optional(twin);
-    }
-    return std::optional<uint32_t>();
-  }
-
   Status Copy(uint32_t twin, uint32_t group) {
     for (uint32_t layer = 0; layer < layers(); ++layer) {
       const bool there = Has(group, layer);
       if (!there) {
         SHARD_TRY(const EncodedTensors tensors, store_.ReadInGroup(twin, layer));
         SHARD_CHECK(store_.AddToGroup(refit_, group, *store_.record().FindInGroup(twin, layer),
-                                      tensors, input_.types));
+                                      tensors, work_.input.types));
       }
       Say(group, layer, there);
     }
@@ -74,10 +84,9 @@ class GroupsEncoding {
 
   Status Run(uint32_t group) {
     Progress progress(Cat("calibrating group ", group), ProgressUnit::kTokens);
-    const runtime::CalibrateGroup node{groups_.plan, groups_.store, group,
-                                       [this](uint32_t layer) { return store_.Read(layer); }};
+    const runtime::CalibrateGroup node{groups_.plan, groups_.store, group, work_.whole};
     SHARD_TRY(const std::unique_ptr<runtime::Calibrator> calibrator,
-              runtime::Calibrator::OpenGroup(input_, node, options_, progress.Shows()));
+              runtime::Calibrator::OpenGroup(work_.input, node, work_.options, progress.Shows()));
     for (uint32_t layer = 0; layer < layers(); ++layer) {
       const bool there = Has(group, layer);
       SHARD_CHECK(there ? Replay(*calibrator, group, layer) : Add(*calibrator, group, layer));
@@ -97,16 +106,15 @@ class GroupsEncoding {
     SHARD_TRY(const runtime::EncodedLayer encoded, calibrator.Encode(layer));
     SHARD_CHECK(CheckFinite(Cat(Shown(groups_.store.directory().string()), ": group ", group),
                             encoded.outcome));
-    return store_.AddToGroup(refit_, group, encoded.outcome, encoded.tensors, input_.types);
+    return store_.AddToGroup(refit_, group, encoded.outcome, encoded.tensors, work_.input.types);
   }
 
   void Say(uint32_t group, uint32_t layer, bool again) const {
     PrintMessage(CalibratedGroupLine(group, *store_.record().FindInGroup(group, layer), again));
   }
 
+  const GroupsToEncode& work_;
   const RefittedGroups& groups_;
-  const runtime::CalibrateInput& input_;
-  const runtime::CalibrateOptions& options_;
   CalibratedStoreWriter& store_;
   std::string refit_;
 };
@@ -114,11 +122,37 @@ class GroupsEncoding {
 }  // namespace
 }  // namespace calibrate_groups
 
-Status EncodeGroups(const RefittedGroups& groups, const runtime::CalibrateInput& input,
-                    const runtime::CalibrateOptions& options, CalibratedStoreWriter& store) {
-  calibrate_groups::GroupsEncoding encoding(groups, input, options, store);
-  for (uint32_t group = 0; group < groups.plan.groups.size(); ++group)
+Status EncodeGroups(const GroupsToEncode& work, CalibratedStoreWriter& store) {
+  calibrate_groups::GroupsEncoding encoding(work, store);
+  for (uint32_t group = 0; group < work.groups.plan.groups.size(); ++group)
     SHARD_CHECK(encoding.Encode(group));
+  return Ok();
+}
+
+Status EncodeGroupsOfTask(const GroupsToEncode& work, SharedExperts& shared) {
+  const TaskNumber task = shared.task();
+  SHARD_TRY(const std::vector<uint32_t> tasks, calibrate_groups::TasksOf(work.groups, task.count));
+  calibrate_groups::GroupsEncoding encoding(work, shared.own());
+  for (uint32_t group = 0; group < tasks.size(); ++group) {
+    if (tasks[group] == task.index) SHARD_CHECK(encoding.Encode(group));
+  }
+  return Ok();
+}
+
+Status GatherGroups(const GroupsToEncode& work, SharedExperts& shared,
+                    CalibratedStoreWriter& store) {
+  const std::string refit = RefitVersion(work.groups.store.record());
+  SHARD_TRY(const std::vector<uint32_t> tasks,
+            calibrate_groups::TasksOf(work.groups, shared.task().count));
+  for (uint32_t group = 0; group < tasks.size(); ++group) {
+    for (uint32_t layer = 0; layer < store.record().layer_count; ++layer) {
+      if (store.record().FindInGroup(group, layer) != nullptr) continue;
+      SHARD_TRY(const CalibratedStore from, shared.WaitForGroup(tasks[group], group, layer));
+      SHARD_TRY(const EncodedTensors tensors, from.ReadInGroup(group, layer));
+      SHARD_CHECK(store.AddToGroup(refit, group, *from.record().FindInGroup(group, layer), tensors,
+                                   work.input.types));
+    }
+  }
   return Ok();
 }
 

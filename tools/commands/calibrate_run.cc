@@ -81,6 +81,16 @@ class LayersOfRun {
     return layer < record_.layers.size();
   }
 
+  // Whether all layers of that many groups are there.
+  Result<bool> HasGroups(size_t groups) {
+    if (!writes()) SHARD_CHECK(Look());
+    const CalibratedRecord& record = writes() ? writer_->record() : record_;
+    for (uint32_t group = 0; group < groups; ++group) {
+      if (record.FindInGroup(group, record.layer_count - 1) == nullptr) return false;
+    }
+    return true;
+  }
+
   Result<EncodedTensors> Read(uint32_t layer) const {
     if (writes()) return writer_->Read(layer);
     SHARD_TRY(const CalibratedStore store, CalibratedStore::Open(run_.store));
@@ -180,6 +190,18 @@ class Encoding {
   LayersOfRun& layers_;
   Progress& progress_;
 };
+
+// Every task encodes some groups; the first one gathers them, and the others wait for that.
+Status ShareGroups(const GroupsToEncode& work, SharedExperts& shared, LayersOfRun& layers,
+                   const Waiting& waiting) {
+  const size_t groups = work.groups.plan.groups.size();
+  SHARD_TRY(const bool there, layers.HasGroups(groups));
+  if (there) return Ok();
+  SHARD_CHECK(EncodeGroupsOfTask(work, shared));
+  if (layers.writes()) return GatherGroups(work, shared, layers.writer());
+  return WaitUntil(Cat("task 0 of ", shared.task().count, ", groups"), waiting,
+                   [&] { return layers.HasGroups(groups); });
+}
 
 // The model's tensor of that name; null if it has none.
 const runtime::HostTensor* FindTensor(const runtime::Weights& weights, const std::string& name) {
@@ -337,7 +359,13 @@ Result<double> RunCalibration(const CalibrateRun& run) {
   progress.Clear();
   NoteTheRest(types, layers.record());
   calibrator.reset();
-  if (run.groups) SHARD_CHECK(EncodeGroups(*run.groups, input, options, layers.writer()));
+  if (run.groups) {
+    const GroupsToEncode work{*run.groups, input, options,
+                              [&](uint32_t layer) { return layers.Read(layer); }};
+    SHARD_CHECK(shared ? ShareGroups(work, *shared, layers, SayWaiting(progress))
+                       : EncodeGroups(work, layers.writer()));
+    progress.Clear();
+  }
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 

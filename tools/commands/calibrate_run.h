@@ -50,8 +50,8 @@ struct CalibrateRun {
   const CalibrateArguments& arguments;
   std::string store;  // a directory
   size_t jobs = 0;
-  std::optional<TaskNumber> task = {};        // of several that share the experts; no value: alone
-  std::optional<RefittedGroups> groups = {};  // a task that calibrates has none
+  std::optional<TaskNumber> task = {};  // of several that share the experts; no value: alone
+  std::optional<RefittedGroups> groups = {};
 };
 
 // A store may be corrupt or hostile, and what it holds runs in the place of the model's tensors:

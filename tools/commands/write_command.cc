@@ -273,12 +273,6 @@ Result<WriteJob> StartJob(const WriteArguments& arguments, const OwnSteps& own) 
   const CalibrateArguments& calibrate = arguments.calibrate;
   SHARD_CHECK(CheckCalibrate(calibrate));
   if (!calibrate.wanted()) return job;
-  if (job.task && calibrate.runs() && !arguments.refit_store.empty())
-    return NotInTask(
-        "--calibrate with --refit-store",
-        "`quantize --calibrate --task` shares the calibration of the model; then build "
-        "once without tasks, which encodes the groups into the same "
-        "--calibrated-store");
   SHARD_CHECK(CheckDirectoriesApart({"--output", arguments.out},
                                     {"--calibrated-store", CalibratedStoreOf(arguments)}));
   return job;

@@ -233,11 +233,22 @@ TEST_F(CalibratedGroups, CountInADryRun) {
   EXPECT_EQ(planned["bytes"], written["bytes"]);
 }
 
-TEST_F(CalibratedGroups, AreNotDividedIntoTasks) {
-  const ToolRun run = Build(std::string(kBothStores) + kWithCalibration + "-o shared --task 0/2");
-  EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.err, HasSubstr("--calibrate with --refit-store"));
-  const ToolRun stored = Build(std::string(kBothStores) + "-o shared --task 0/2");
+TEST_F(CalibratedGroups, AreDividedAmongTasks) {
+  std::string together = "--version >/dev/null";
+  for (const char* task : {"0", "1"})
+    together += std::string("\n'" MOEPACK_BINARY "' ") + kSplitInTwo + kWithCalibration +
+                "--refit-store out.refit --calibrated-store shared --jobs 1 -o again --task " +
+                task + "/2 >" + task + ".out 2>&1 &";
+  ASSERT_EQ(workspace_.Moepack(together + "\nwait").status, 0);
+  EXPECT_THAT(Read("0.out"), HasSubstr("group 0, layer 0: "));
+  EXPECT_THAT(Read("0.out"), Not(HasSubstr("group 1, layer 0: ")));
+  EXPECT_THAT(Read("1.out"), HasSubstr("group 1, layer 0: "));
+  EXPECT_TRUE(Read("shared/calibration.json") == Read(kCalibrationRecord)) << Read("1.out");
+  const ToolRun join = workspace_.Moepack("join again.tasks -o again");
+  ASSERT_EQ(join.status, 0) << join.err;
+  ExpectSameGroups("again", "out");
+  // With a finished store tasks need neither text nor each other.
+  const ToolRun stored = Build(std::string(kBothStores) + "-o stored --task 1/2");
   EXPECT_EQ(stored.status, 0) << stored.err;
 }
 
