@@ -148,23 +148,62 @@ Result<CalibratedOutcome> ReadOutcome(const std::string& where, const Json& valu
                       outcome.tensors.empty() ? "none without tensors" : "that of a file");
 }
 
-Result<std::vector<CalibratedOutcome>> ReadLayers(const JsonFields& fields, const char* name) {
-  SHARD_TRY(const Json* list, fields.Array(name));
+// What became of a model's layers, `where`, each of whose tensors occurs once.
+Result<std::vector<CalibratedOutcome>> LayersFromJson(const std::string& where, const Json& list) {
   std::vector<CalibratedOutcome> layers;
   std::set<std::string_view> names;
-  layers.reserve(list->size());  // so that the names stay where they are
-  for (const Json& entry : *list) {
-    const std::string where = Cat(fields.where(), ": ", name, " ", layers.size());
+  layers.reserve(list.size());  // so that the names stay where they are
+  for (const Json& entry : list) {
+    const std::string place = Cat(where, " ", layers.size());
     SHARD_TRY(CalibratedOutcome layer,
-              ReadOutcome(where, entry, static_cast<uint32_t>(layers.size())));
+              ReadOutcome(place, entry, static_cast<uint32_t>(layers.size())));
     layers.push_back(std::move(layer));
     for (const CalibratedTensor& tensor : layers.back().tensors) {
       if (names.insert(tensor.name).second) continue;
-      return Error{Code::kCorrupt, Cat(where, ": tensor ", Quoted(tensor.name),
+      return Error{Code::kCorrupt, Cat(place, ": tensor ", Quoted(tensor.name),
                                        ": expected once, found a second one")};
     }
   }
   return layers;
+}
+
+Result<std::vector<CalibratedOutcome>> ReadLayers(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const Json* list, fields.Array(name));
+  return LayersFromJson(Cat(fields.where(), ": ", name), *list);
+}
+
+// The tensors of a group's layer have rows of its refitted experts.
+Status CheckRowsOfExperts(const std::string& where, const CalibratedOutcome& layer) {
+  for (const CalibratedTensor& tensor : layer.tensors) {
+    if (!layer.experts.empty() && tensor.bytes % layer.experts.size() == 0) continue;
+    return Error{Code::kCorrupt, Cat(where, " ", layer.layer, ": tensor ", Quoted(tensor.name),
+                                     ": expected rows of ", layer.experts.size(),
+                                     " experts, found ", tensor.bytes, " bytes")};
+  }
+  return Ok();
+}
+
+Json GroupsToJson(const CalibratedGroups& groups) {
+  Json layers = Json::array();
+  for (const std::vector<CalibratedOutcome>& group : groups.layers)
+    layers.push_back(LayersToJson(group));
+  return {{"refit", groups.refit}, {"layers", std::move(layers)}};
+}
+
+Result<CalibratedGroups> ReadGroups(const JsonFields& fields, const char* name) {
+  SHARD_TRY(const Json* value, fields.Object(name));
+  const JsonFields own(*value, Cat(fields.where(), ": ", name));
+  CalibratedGroups groups;
+  SHARD_TRY(groups.refit, ReadVersionDigits(own, "refit"));
+  SHARD_TRY(const Json* list, own.Array("layers"));
+  for (const Json& entry : *list) {
+    const std::string where = Cat(own.where(), ": group ", groups.layers.size(), ": layers");
+    if (!entry.is_array()) return own.Wrong("layers", "an array for each group");
+    SHARD_TRY(groups.layers.emplace_back(), LayersFromJson(where, entry));
+    for (const CalibratedOutcome& layer : groups.layers.back())
+      SHARD_CHECK(CheckRowsOfExperts(where, layer));
+  }
+  return groups;
 }
 
 // After the format and its version.
@@ -176,6 +215,7 @@ constexpr Field<CalibratedRecord> kFields[] = {
     {"calibration",
      As<&CalibratedRecord::calibration, ReadCalibrationTexts, CalibrationTextsToJson>},
     {"layers", As<&CalibratedRecord::layers, ReadLayers, LayersToJson>},
+    {"groups", As<&CalibratedRecord::groups, ReadGroups, GroupsToJson>, Presence::kOptional},
 };
 
 }  // namespace
@@ -200,6 +240,12 @@ CalibratedRecord::Place CalibratedRecord::Find(std::string_view name) const {
   return {};
 }
 
+const CalibratedOutcome* CalibratedRecord::FindInGroup(uint32_t group, uint32_t layer) const {
+  if (!groups || group >= groups->layers.size()) return nullptr;
+  const std::vector<CalibratedOutcome>& own = groups->layers[group];
+  return layer < own.size() ? &own[layer] : nullptr;
+}
+
 uint64_t CalibratedRecord::tokens() const {
   uint64_t sum = 0;
   for (const CalibrationText& text : calibration)
@@ -210,6 +256,10 @@ uint64_t CalibratedRecord::tokens() const {
 CalibratedFigures CalibratedRecord::sum() const {
   CalibratedFigures sum;
   for (const CalibratedOutcome& layer : layers) sum.Add(layer);
+  if (!groups) return sum;
+  for (const std::vector<CalibratedOutcome>& group : groups->layers) {
+    for (const CalibratedOutcome& layer : group) sum.Add(layer);
+  }
   return sum;
 }
 
@@ -233,8 +283,14 @@ Result<CalibratedRecord> CalibratedFromJson(const std::string& where, const Json
   SHARD_CHECK(CheckFormat(fields, kCalibratedFormat, kCalibratedMajor));
   CalibratedRecord record;
   SHARD_CHECK(ReadFields(kFields, fields, record));
-  if (record.layers.size() <= size_t{record.layer_count} + 1) return record;
-  return fields.Wrong("layers", Cat("at most ", record.layer_count + 1).c_str());
+  if (record.layers.size() > size_t{record.layer_count} + 1)
+    return fields.Wrong("layers", Cat("at most ", record.layer_count + 1).c_str());
+  if (!record.groups) return record;
+  for (const std::vector<CalibratedOutcome>& group : record.groups->layers) {
+    if (group.size() <= record.layer_count) continue;
+    return fields.Wrong("groups", Cat("at most ", record.layer_count, " layers of each").c_str());
+  }
+  return record;
 }
 
 void SetCalibrationKeys(const CalibratedRecord& record, GgufMetadata& metadata) {

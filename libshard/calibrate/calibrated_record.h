@@ -41,7 +41,7 @@ struct CalibratedFigures {
   bool operator==(const CalibratedFigures&) const = default;
 };
 
-// Those of one expert, in the store of a task.
+// Those of one expert of a task or of a group.
 struct CalibratedExpert {
   uint32_t id = 0;
   CalibratedFigures figures;
@@ -53,7 +53,8 @@ struct CalibratedExpert {
 // the experts get the same sums.
 struct CalibratedOutcome : CalibratedFigures {
   uint32_t layer = 0;
-  // Of a task that encodes some of the experts: these, ascending. The tensors have only their rows.
+  // Of a task or a group, which encode some of the experts: these, ascending. The tensors have only
+  // their rows.
   std::vector<CalibratedExpert> experts;
   // In the order of the file, without gaps. Set by the store, as is the file's digest of 64
   // hexadecimal digits, which is empty without tensors.
@@ -66,6 +67,15 @@ struct CalibratedOutcome : CalibratedFigures {
   bool operator==(const CalibratedOutcome&) const = default;
 };
 
+// Refitted experts, which are encoded for the nodes of their groups.
+struct CalibratedGroups {
+  std::string refit;  // RefitVersion() of the refit that they are of
+  // By group, all layers of the model in order; one in which nothing was refitted has no experts.
+  // If groups or layers are missing, the calibration was stopped.
+  std::vector<std::vector<CalibratedOutcome>> layers;
+  bool operator==(const CalibratedGroups&) const = default;
+};
+
 struct CalibratedRecord {
   std::string model;         // MoeModel::Version("") of the source
   std::string types;         // TypesDigest of what was to be encoded
@@ -76,6 +86,7 @@ struct CalibratedRecord {
   // Layer i is the i-th. The one after those of the model is the output's matrix, which may have no
   // tensor; without it the calibration was stopped.
   std::vector<CalibratedOutcome> layers;
+  std::optional<CalibratedGroups> groups;
   bool operator==(const CalibratedRecord&) const = default;
 
   // The tensor and the layer that it is in; null if it was not encoded.
@@ -85,9 +96,11 @@ struct CalibratedRecord {
   };
   Place Find(std::string_view name) const;
   bool finished() const { return layers.size() == size_t{layer_count} + 1; }
+  // Null for a layer that the group does not have.
+  const CalibratedOutcome* FindInGroup(uint32_t group, uint32_t layer) const;
   // Tokens of the texts that were taken.
   uint64_t tokens() const;
-  CalibratedFigures sum() const;  // of all layers
+  CalibratedFigures sum() const;  // of all layers, also those of groups
 };
 
 // Digest, 64 hexadecimal digits, of which tensor gets which type.

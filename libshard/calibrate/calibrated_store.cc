@@ -1,5 +1,6 @@
 #include "libshard/calibrate/calibrated_store.h"
 
+#include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -26,11 +27,28 @@ Status WriteRecord(const InsideDirectory& directory, const CalibratedRecord& rec
   return directory.WriteText(kCalibratedFile, WriteJson(CalibratedToJson(record)));
 }
 
-// Hands the file of a layer out in pieces, and then compares size and digest.
-Status ReadLayerFile(const fs::path& directory, const CalibratedOutcome& layer,
+// A layer's file: where it is, and what the record says of it.
+struct LayerFile {
+  const fs::path& directory;
+  std::string name;
+  const CalibratedOutcome& layer;
+};
+
+LayerFile FileOf(const fs::path& directory, const CalibratedRecord& record, uint32_t layer) {
+  return {directory, CalibratedFileName(layer), record.layers[layer]};
+}
+
+LayerFile FileInGroup(const fs::path& directory, const CalibratedRecord& record, uint32_t group,
+                      uint32_t layer) {
+  return {directory, CalibratedGroupFileName(group, layer), *record.FindInGroup(group, layer)};
+}
+
+// Hands a file out in pieces, and then compares size and digest.
+Status ReadLayerFile(const LayerFile& file,
                      const std::function<void(std::span<const std::byte>)>& piece) {
+  const CalibratedOutcome& layer = file.layer;
   if (layer.tensors.empty()) return Ok();
-  SHARD_TRY(const ByteSourcePtr source, LocalTree(directory).Open(CalibratedFileName(layer.layer)));
+  SHARD_TRY(const ByteSourcePtr source, LocalTree(file.directory).Open(file.name));
   const auto differs = [&](const char* what, const auto& expected, const auto& found) {
     return Error{Code::kCorrupt,
                  Cat(source->name(), ": ", what, ": expected ", expected, " (", kCalibratedFile,
@@ -53,14 +71,14 @@ Status ReadLayerFile(const fs::path& directory, const CalibratedOutcome& layer,
   return source->CheckUnchanged();
 }
 
-Result<EncodedTensors> ReadTensorsOf(const fs::path& directory, const CalibratedOutcome& layer) {
+Result<EncodedTensors> ReadTensorsOf(const LayerFile& file) {
   // What a record states takes memory only as bytes of the file arrive.
   std::vector<std::byte> whole;
-  SHARD_CHECK(ReadLayerFile(directory, layer, [&](std::span<const std::byte> piece) {
+  SHARD_CHECK(ReadLayerFile(file, [&](std::span<const std::byte> piece) {
     whole.insert(whole.end(), piece.begin(), piece.end());
   }));
   EncodedTensors tensors;
-  for (const CalibratedTensor& tensor : layer.tensors) {
+  for (const CalibratedTensor& tensor : file.layer.tensors) {
     const auto bytes = std::span(whole).subspan(tensor.offset, tensor.bytes);
     tensors[tensor.name].assign(bytes.begin(), bytes.end());
   }
@@ -68,7 +86,7 @@ Result<EncodedTensors> ReadTensorsOf(const fs::path& directory, const Calibrated
 }
 
 // Returns the file's digest.
-Result<std::string> WriteLayerFile(const InsideDirectory& directory, uint32_t layer,
+Result<std::string> WriteLayerFile(const InsideDirectory& directory, const std::string& file,
                                    const EncodedTensors& tensors) {
   Sha256 digest;
   const auto write = [&](const InsideDirectory::TextSink& sink) -> Status {
@@ -78,8 +96,25 @@ Result<std::string> WriteLayerFile(const InsideDirectory& directory, uint32_t la
     }
     return Ok();
   };
-  SHARD_CHECK(directory.WritePieces(CalibratedFileName(layer), write));
+  SHARD_CHECK(directory.WritePieces(file, write));
   return digest.Finish();
+}
+
+// Writes the tensors to the file of this name, and sets what the record says of it.
+Status WriteTensors(const InsideDirectory& directory, const std::string& name,
+                    const EncodedTensors& tensors,
+                    const std::map<std::string, const quant::Format*, std::less<>>& types,
+                    CalibratedOutcome& outcome) {
+  outcome.tensors.clear();
+  outcome.sha256.clear();
+  uint64_t end = 0;
+  for (const auto& [tensor, bytes] : tensors) {
+    outcome.tensors.push_back({tensor, types.find(tensor)->second, end, bytes.size()});
+    end += bytes.size();
+  }
+  if (tensors.empty()) return Ok();
+  SHARD_TRY(outcome.sha256, WriteLayerFile(directory, name, tensors));
+  return Ok();
 }
 
 Error Differs(const fs::path& directory, const std::string& what, const std::string& expected,
@@ -97,6 +132,10 @@ std::string CalibratedFileName(uint32_t layer) {
   return Cat("layer-", ZeroPadded(layer, 3), ".bin");
 }
 
+std::string CalibratedGroupFileName(uint32_t group, uint32_t layer) {
+  return Cat("group-", ZeroPadded(group, 3), "-", CalibratedFileName(layer));
+}
+
 Status CheckSameCalibration(const fs::path& directory, const CalibratedRecord& wanted,
                             const CalibratedRecord& found) {
   if (wanted.model != found.model) return Differs(directory, "model", wanted.model, found.model);
@@ -107,8 +146,10 @@ Status CheckSameCalibration(const fs::path& directory, const CalibratedRecord& w
   const auto other = FirstDifferentParameter(wanted.parameters, found.parameters);
   if (other)
     return Differs(directory, Cat("parameter ", Shown(other->name)), other->wanted, other->found);
-  if (SameTexts(found.calibration, wanted.calibration)) return Ok();
-  return Differs(directory, "calibration texts", "those given", "others");
+  if (!SameTexts(found.calibration, wanted.calibration))
+    return Differs(directory, "calibration texts", "those given", "others");
+  if (!wanted.groups || !found.groups || wanted.groups->refit == found.groups->refit) return Ok();
+  return Differs(directory, "refit of the groups", wanted.groups->refit, found.groups->refit);
 }
 
 namespace {
@@ -133,11 +174,19 @@ Result<CalibratedStore> CalibratedStore::Open(const fs::path& directory) {
 }
 
 Status CalibratedStore::Check(uint32_t layer) const {
-  return ReadLayerFile(directory_, record_.layers[layer], {});
+  return ReadLayerFile(FileOf(directory_, record_, layer), {});
 }
 
 Result<EncodedTensors> CalibratedStore::Read(uint32_t layer) const {
-  return ReadTensorsOf(directory_, record_.layers[layer]);
+  return ReadTensorsOf(FileOf(directory_, record_, layer));
+}
+
+Status CalibratedStore::CheckInGroup(uint32_t group, uint32_t layer) const {
+  return ReadLayerFile(FileInGroup(directory_, record_, group, layer), {});
+}
+
+Result<EncodedTensors> CalibratedStore::ReadInGroup(uint32_t group, uint32_t layer) const {
+  return ReadTensorsOf(FileInGroup(directory_, record_, group, layer));
 }
 
 Result<CalibratedStoreWriter> CalibratedStoreWriter::Open(const fs::path& directory,
@@ -145,33 +194,47 @@ Result<CalibratedStoreWriter> CalibratedStoreWriter::Open(const fs::path& direct
   SHARD_TRY(InsideDirectory opened, InsideDirectory::OpenOrMake(directory));
   CalibratedStoreWriter writer(std::move(opened));
   record.layers.clear();
+  if (record.groups) record.groups->layers.clear();
   SHARD_TRY(writer.record_,
             ResumeLayerStore(kCalibratedStoreKind, writer.files_, std::move(record)));
   return writer;
 }
 
 Result<EncodedTensors> CalibratedStoreWriter::Read(uint32_t layer) const {
-  return ReadTensorsOf(files_.path(), record_.layers[layer]);
+  return ReadTensorsOf(FileOf(files_.path(), record_, layer));
+}
+
+Result<EncodedTensors> CalibratedStoreWriter::ReadInGroup(uint32_t group, uint32_t layer) const {
+  return ReadTensorsOf(FileInGroup(files_.path(), record_, group, layer));
 }
 
 Status CalibratedStoreWriter::Add(
     CalibratedOutcome outcome, const EncodedTensors& tensors,
     const std::map<std::string, const quant::Format*, std::less<>>& types) {
   SHARD_CHECK(CheckStillWritten(kCalibratedStoreKind, files_, record_));
-  outcome.tensors.clear();
-  outcome.sha256.clear();
-  uint64_t end = 0;
-  for (const auto& [name, bytes] : tensors) {
-    outcome.tensors.push_back({name, types.find(name)->second, end, bytes.size()});
-    end += bytes.size();
-  }
-  if (!tensors.empty()) {
-    SHARD_TRY(outcome.sha256, WriteLayerFile(files_, outcome.layer, tensors));
-  }
-  // The record follows the file that it names: a run that is killed between them writes the layer
-  // again. `record_` changes only once the new record is on disk.
+  SHARD_CHECK(WriteTensors(files_, CalibratedFileName(outcome.layer), tensors, types, outcome));
   CalibratedRecord record = record_;
   record.layers.push_back(std::move(outcome));
+  return Replace(std::move(record));
+}
+
+Status CalibratedStoreWriter::AddToGroup(
+    const std::string& refit, uint32_t group, CalibratedOutcome outcome,
+    const EncodedTensors& tensors,
+    const std::map<std::string, const quant::Format*, std::less<>>& types) {
+  SHARD_CHECK(CheckStillWritten(kCalibratedStoreKind, files_, record_));
+  SHARD_CHECK(
+      WriteTensors(files_, CalibratedGroupFileName(group, outcome.layer), tensors, types, outcome));
+  CalibratedRecord record = record_;
+  if (!record.groups) record.groups.emplace(CalibratedGroups{refit, {}});
+  record.groups->layers.resize(std::max<size_t>(record.groups->layers.size(), group + 1));
+  record.groups->layers[group].push_back(std::move(outcome));
+  return Replace(std::move(record));
+}
+
+// The record follows the file that it names: a run that is killed between them writes the layer
+// again. `record_` changes only once the new record is on disk.
+Status CalibratedStoreWriter::Replace(CalibratedRecord record) {
   SHARD_CHECK(WriteRecord(files_, record));
   record_ = std::move(record);
   return Ok();

@@ -20,6 +20,8 @@ namespace moepack {
 inline constexpr const char* kCalibratedFile = "calibration.json";
 // "layer-003.bin".
 std::string CalibratedFileName(uint32_t layer);
+// "group-001-layer-003.bin".
+std::string CalibratedGroupFileName(uint32_t group, uint32_t layer);
 
 // Encoded tensors by their names.
 using EncodedTensors = std::map<std::string, std::vector<std::byte>, std::less<>>;
@@ -36,6 +38,9 @@ class CalibratedStore {
   Status Check(uint32_t layer) const;
   // Does the same and returns the bytes.
   Result<EncodedTensors> Read(uint32_t layer) const;
+  // The same for a layer of a group. REQUIRES: the record has it.
+  Status CheckInGroup(uint32_t group, uint32_t layer) const;
+  Result<EncodedTensors> ReadInGroup(uint32_t group, uint32_t layer) const;
 
  private:
   CalibratedStore() = default;
@@ -44,7 +49,7 @@ class CalibratedStore {
 };
 
 // kMismatch, naming what differs, unless the store at `directory` has what `wanted` describes; the
-// layers of both are ignored.
+// layers of both are ignored. Groups may be missing in either; in both they must be of one refit.
 Status CheckSameCalibration(const fs::path& directory, const CalibratedRecord& wanted,
                             const CalibratedRecord& found);
 
@@ -53,8 +58,8 @@ Status CheckSameCalibration(const fs::path& directory, const CalibratedRecord& w
 // last, for file systems without locks.
 class CalibratedStoreWriter {
  public:
-  // Creates the directory, or resumes a store whose record equals `record` apart from its layers,
-  // which are empty in `record`. kMismatch for a store that has layers of another calibration,
+  // Creates the directory, or resumes a store for which CheckSameCalibration holds. `record` has no
+  // layers. kMismatch for a store that has layers of another calibration,
   // kInvalidArgument for a directory with anything else in it, kIo while another process writes it.
   static Result<CalibratedStoreWriter> Open(const fs::path& directory, CalibratedRecord record);
 
@@ -68,9 +73,16 @@ class CalibratedStoreWriter {
   // are added in their order, and every tensor has a type.
   Status Add(CalibratedOutcome outcome, const EncodedTensors& tensors,
              const std::map<std::string, const quant::Format*, std::less<>>& types);
+  // The same for a layer of a group, whose refitted experts are those of the refit with this
+  // version. REQUIRES: groups follow each other, and so do their layers.
+  Status AddToGroup(const std::string& refit, uint32_t group, CalibratedOutcome outcome,
+                    const EncodedTensors& tensors,
+                    const std::map<std::string, const quant::Format*, std::less<>>& types);
+  Result<EncodedTensors> ReadInGroup(uint32_t group, uint32_t layer) const;
 
  private:
   explicit CalibratedStoreWriter(InsideDirectory files) : files_(std::move(files)) {}
+  Status Replace(CalibratedRecord record);
 
   InsideDirectory files_;  // locked while it is open
   CalibratedRecord record_;

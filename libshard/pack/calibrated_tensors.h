@@ -4,24 +4,33 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libshard/base/result.h"
 #include "libshard/calibrate/calibrated_store.h"
 #include "libshard/convert/gguf_model.h"
 #include "libshard/format/checkpoint.h"
+#include "libshard/refit/refit_record.h"
 
 namespace moepack {
 
 class CalibratedTensors {
  public:
-  // Checks every file of the store, and that it was made for this model, by MoeModel::Version, and
-  // is finished: kMismatch for another model, kCorrupt for one that was stopped. Its files are
-  // numbered from `first_file` on.
-  static Result<CalibratedTensors> Of(const CalibratedStore& store, const std::string& model,
+  // What a store must have been made for: a model, by MoeModel::Version, and the refit of its
+  // groups; null: its groups are not used.
+  struct MadeFor {
+    std::string model;
+    const RefitRecord* refit = nullptr;
+  };
+  // Checks every file of the store, and that it was made for this and is finished: kMismatch for
+  // another model or refit, kCorrupt for one that was stopped. A store without groups goes with
+  // every refit, whose experts it lacks. Its files are numbered from `first_file` on.
+  static Result<CalibratedTensors> Of(const CalibratedStore& store, const MadeFor& made_for,
                                       uint32_t first_file);
   // What a record says was calibrated, without the bytes: tensors are checked against it, and then
   // made from the source. A verifier compares layouts with it.
@@ -31,22 +40,29 @@ class CalibratedTensors {
   // They follow the model's files, and those of a refit, among the sources of a packing run.
   const std::vector<SourceFile>& files() const { return files_; }
 
-  // `tensor` as it is made from the store. No value if that lacks it, and if `type` is not the
-  // tensor's own: other types, those of an overlay, are made from the source. kMismatch if the
-  // tensor has another type or size in the store; kCorrupt if a record states that.
-  Result<std::optional<GgufTensor>> Choose(const GgufTensor& tensor,
-                                           const quant::Format* type) const;
+  // `tensor` as it is made from the store, in `group` with that group's own refitted experts. No
+  // value if the store lacks it, and if `type` is not the tensor's own: other types, those of an
+  // overlay, are made from the source. kMismatch if the tensor has another type or size in the
+  // store; kCorrupt if a record states that.
+  Result<std::optional<GgufTensor>> Choose(const GgufTensor& tensor, const quant::Format* type,
+                                           std::optional<uint32_t> group) const;
+  // The refitted experts of the tensor that the group has in the store, ascending.
+  ExpertIds RefittedIn(uint32_t group, const GgufTensor& tensor) const;
   // The same error if the store has a tensor that the model lacks.
   Status CheckAllIn(const GgufModel& model) const;
 
  private:
   Code mismatch() const { return stated_ ? Code::kCorrupt : Code::kMismatch; }
+  Status AddFiles(const CalibratedStore& store);
+  Status CheckInGroup(const GgufTensor& tensor, uint32_t group, uint64_t each) const;
 
   CalibratedRecord record_;
   bool stated_ = false;
   std::string where_;  // the record, for messages
   uint32_t first_file_ = 0;
-  std::vector<uint32_t> numbers_;  // of the files, by layer
+  // Numbers of the files: of layers, and of groups and layers.
+  std::map<uint32_t, uint32_t> numbers_;
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> numbers_in_groups_;
   std::vector<SourceFile> files_;
 };
 

@@ -98,7 +98,8 @@ std::vector<Range> RangesOf(const std::vector<Range>& ranges, uint32_t expert_co
 // A whole tensor, made from the store of a calibration if that has it.
 Result<OutputTensor> WholeOf(const CalibratedTensors* calibrated, const GgufTensor& tensor) {
   if (calibrated != nullptr) {
-    SHARD_TRY(const std::optional<GgufTensor> stored, calibrated->Choose(tensor, tensor.type));
+    SHARD_TRY(const std::optional<GgufTensor> stored,
+              calibrated->Choose(tensor, tensor.type, std::nullopt));
     if (stored) return EncodeTensor(*stored, tensor.type);
   }
   return EncodeTensor(tensor, tensor.type);
@@ -158,16 +159,28 @@ class PartSlicer {
 
   Result<OutputTensor> Cut(const GgufTensor& tensor, const quant::Format* type,
                            const ExpertPart& part, const ExpertIds& ids) const {
-    if (refit_ != nullptr && part.role == Role::kGroup) {
+    const ExpertIds encoded = EncodedForNode(tensor, part, ids);
+    if (encoded.empty() && refit_ != nullptr && part.role == Role::kGroup) {
       SHARD_TRY(const GgufTensor weighed, InGroup(tensor, *part.group));
       SHARD_TRY(std::optional<OutputTensor> made, refit_->Make(weighed, type, *part.group, ids));
       if (made) return *std::move(made);
     }
     if (calibrated_ != nullptr) {
-      SHARD_TRY(const std::optional<GgufTensor> stored, calibrated_->Choose(tensor, type));
-      if (stored) return EncodeExperts(*stored, type, ids);
+      SHARD_TRY(const std::optional<GgufTensor> stored,
+                calibrated_->Choose(tensor, type, part.group));
+      SHARD_TRY(OutputTensor made, EncodeExperts(stored ? *stored : tensor, type, ids));
+      made.derived = encoded;
+      return made;
     }
     return EncodeExperts(tensor, type, ids);
+  }
+
+  // Of these experts those that a refit changed and a calibration encoded for the group's node.
+  ExpertIds EncodedForNode(const GgufTensor& tensor, const ExpertPart& part,
+                           const ExpertIds& ids) const {
+    if (calibrated_ == nullptr || part.role != Role::kGroup) return {};
+    const ExpertIds refitted = calibrated_->RefittedIn(*part.group, tensor);
+    return Difference(ids, Difference(ids, refitted));
   }
 
   // The tensor with the importance that applies in the group, if the group's experts have their

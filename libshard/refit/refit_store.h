@@ -58,6 +58,9 @@ struct RefittedArray {
 };
 const std::vector<RefittedArray>& RefittedArrays();
 
+// Whether both have the same experts with the same values, of whatever layers and groups.
+bool HaveSameValues(const RefittedExperts& a, const RefittedExperts& b);
+
 // kCorrupt unless the experts ascend, every array has its shape, and every value is finite. `where`
 // starts the message.
 Status CheckRefitted(const std::string& where, const RefittedExperts& refitted);

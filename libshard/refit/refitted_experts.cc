@@ -56,6 +56,14 @@ const std::vector<RefittedArray>& RefittedArrays() {
   return arrays;
 }
 
+bool HaveSameValues(const RefittedExperts& a, const RefittedExperts& b) {
+  const auto& arrays = RefittedArrays();
+  return a.expert_ids == b.expert_ids &&
+         std::all_of(arrays.begin(), arrays.end(), [&](const RefittedArray& array) {
+           return a.*array.values == b.*array.values;
+         });
+}
+
 Status CheckRefitted(const std::string& where, const RefittedExperts& refitted) {
   const ExpertIds& ids = refitted.expert_ids;
   const bool ascend =

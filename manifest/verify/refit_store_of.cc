@@ -24,7 +24,10 @@ Result<CalibratedStore> OpenCalibratedStoreOf(const Manifest& manifest, const st
                  Cat(where, ": expected a calibrated distribution, found none"),
                  "leave out --redo and --calibrated-store"};
   SHARD_TRY(CalibratedStore store, CalibratedStore::Open(directory));
-  if (store.record() == *manifest.calibrated) return store;
+  CalibratedRecord record = store.record();
+  // The distribution may have been made before groups were added, or without a refit.
+  if (!manifest.calibrated->groups) record.groups.reset();
+  if (record == *manifest.calibrated) return store;
   return Error{Code::kMismatch,
                Cat(Shown(directory), ": record: expected that of ", where, ", found another"),
                "--calibrated-store names the store that the distribution was made with"};

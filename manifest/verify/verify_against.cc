@@ -71,8 +71,9 @@ class AgainstSource {
         const CalibratedStore store,
         OpenCalibratedStoreOf(manifest_, tree_.NameOf(kManifestFile), options_.calibrated_store));
     const size_t before = model.checkpoint().files().size() + (refit_ ? refit_->files().size() : 0);
-    SHARD_TRY(calibrated_,
-              CalibratedTensors::Of(store, model.Version(""), static_cast<uint32_t>(before)));
+    const RefitRecord* const refit = manifest_.calibrated->groups ? manifest_.refit.get() : nullptr;
+    SHARD_TRY(calibrated_, CalibratedTensors::Of(store, {model.Version(""), refit},
+                                                 static_cast<uint32_t>(before)));
     return Ok();
   }
 

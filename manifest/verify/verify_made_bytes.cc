@@ -3,6 +3,8 @@
 // tensors and of whole files, padding included, are compared.
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string_view>
 
 #include "libshard/base/text/text.h"
 #include "libshard/pack/pack.h"
@@ -18,11 +20,18 @@ class MadeComparison {
       : again_(again),
         report_(report),
         source_("source-bytes", report.findings),
-        refit_(kRefitBytesRule, report.findings) {}
+        refit_(kRefitBytesRule, report.findings) {
+    if (again.calibrated == nullptr || !again.calibrated->groups) return;
+    for (const std::vector<CalibratedOutcome>& group : again.calibrated->groups->layers) {
+      for (const CalibratedOutcome& layer : group) {
+        for (const CalibratedTensor& tensor : layer.tensors) of_groups_.insert(tensor.name);
+      }
+    }
+  }
 
   bool Compares(const OutputTensor& tensor) const {
-    if (!tensor.derived.empty()) return again_.of_refit;
-    return IsCalibrated(tensor) ? again_.of_calibration : again_.of_source;
+    if (IsCalibrated(tensor)) return again_.of_calibration;
+    return tensor.derived.empty() ? again_.of_source : again_.of_refit;
   }
 
   // Names the tensors that differ. If all were compared and none does, the difference is in the
@@ -57,9 +66,11 @@ class MadeComparison {
   }
 
  private:
-  // An overlay of another type than the calibrated tensors is made from the source.
+  // An overlay of another type than the calibrated tensors is made from the source, and what was
+  // not encoded for groups, such as the rows of routers, from the refit store.
   bool IsCalibrated(const OutputTensor& tensor) const {
-    if (again_.calibrated == nullptr || !tensor.derived.empty()) return false;
+    if (again_.calibrated == nullptr) return false;
+    if (!tensor.derived.empty() && !of_groups_.contains(tensor.entry.name)) return false;
     const CalibratedRecord::Place place = again_.calibrated->Find(tensor.entry.name);
     return place.tensor != nullptr && place.tensor->type == tensor.entry.format;
   }
@@ -73,7 +84,7 @@ class MadeComparison {
   bool CompareTensor(const BundleRecord& bundle, size_t number, const OutputTensor& tensor,
                      const FileDigests& digests) {
     const TensorRecord& found = bundle.tensors[number];
-    const bool derived = !tensor.derived.empty();
+    const bool derived = !tensor.derived.empty() && !IsCalibrated(tensor);
     if (derived) {
       ++refitted_;
       refitted_bytes_ += tensor.entry.bytes;
@@ -81,9 +92,12 @@ class MadeComparison {
       report_.source_bytes += tensor.entry.bytes;
     }
     if (found.xxh3 == digests.tensors[number]) return true;
+    const char* const from = IsCalibrated(tensor) ? "store of the calibration"
+                             : derived            ? "refit store"
+                                                  : "source";
     (derived ? refit_ : source_)
-        .Error(Cat("bytes made from the ", derived ? "refit store" : "source",
-                   ": expected xxh3-128 ", digests.tensors[number], ", found ", found.xxh3),
+        .Error(Cat("bytes made from the ", from, ": expected xxh3-128 ", digests.tensors[number],
+                   ", found ", found.xxh3),
                bundle.file, found.name);
     return false;
   }
@@ -91,6 +105,7 @@ class MadeComparison {
   const MadeAgain& again_;
   VerifyReport& report_;
   RuleFindings source_, refit_;
+  std::set<std::string_view> of_groups_;  // tensors that a calibration encoded for groups
   uint64_t refitted_ = 0, refitted_bytes_ = 0;
   uint64_t calibrated_ = 0, calibrated_bytes_ = 0;
 };

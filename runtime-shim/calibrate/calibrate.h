@@ -3,7 +3,8 @@
 //
 // Two streams run through each layer: that of the model, and that of the layers that are already
 // encoded. The inputs of a matrix come from the second one, and what its products should be from
-// the first one, so that a layer also corrects what earlier ones got wrong.
+// the first one, so that a layer also corrects what earlier ones got wrong. Of a group, both are
+// those of its node: with its experts, refitted, and the trunk.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,8 @@
 #include "libshard/base/progress.h"
 #include "libshard/base/result.h"
 #include "libshard/calibrate/calibrated_store.h"
+#include "libshard/plan/plan.h"
+#include "libshard/refit/refit_store.h"
 #include "runtime-shim/calibrate/expert_exchange.h"
 #include "runtime-shim/calibrate/product_watch.h"
 #include "runtime-shim/refit/calibration.h"
@@ -58,8 +61,19 @@ struct CalibrateInput {
   ExpertExchange* exchange = nullptr;
 };
 
+// A group whose refitted experts are encoded for its node, of which everything else is as in the
+// whole model. Borrows what it refers to.
+struct CalibrateGroup {
+  const Plan& plan;
+  const RefitStore& refit;  // of that plan
+  uint32_t group = 0;
+  // The encoded tensors of a layer of the whole model, whose calibration is finished.
+  std::function<Result<EncodedTensors>(uint32_t layer)> whole;
+};
+
 // A layer, or the output's matrix: what became of it, without what its store sets, and its encoded
-// tensors by their GGUF names, whole and in the order of the GGUF's rows.
+// tensors by their GGUF names, in the order of the GGUF's rows: whole, or those of the outcome's
+// experts.
 struct EncodedLayer {
   CalibratedOutcome outcome;
   EncodedTensors tensors;
@@ -71,6 +85,11 @@ class Calibrator {
   static Result<std::unique_ptr<Calibrator>> Open(const CalibrateInput& input,
                                                   const CalibrateOptions& options,
                                                   OnProgress progress);
+  // The same for a group. Its layers have only the refitted experts, and it has no output.
+  static Result<std::unique_ptr<Calibrator>> OpenGroup(const CalibrateInput& input,
+                                                       const CalibrateGroup& group,
+                                                       const CalibrateOptions& options,
+                                                       OnProgress progress);
   virtual ~Calibrator() = default;
 
   virtual uint32_t layers() const = 0;

@@ -22,6 +22,8 @@ namespace {
 // The passes of both streams through the trunk of a layer: its matrices are found and encoded in
 // about three rounds, and then the layer runs once more.
 constexpr double kTrunkPasses = 2 * 4;
+// Those of a group, whose trunk is encoded already.
+constexpr double kTrunkPassesOfGroup = 2;
 constexpr double kExpertPasses = 2;
 // Half of a matrix of moments, which is symmetric, and the drift.
 constexpr double kMoments = 1.5;
@@ -104,6 +106,19 @@ Effort WorkOf(const LayerWork& layer, double tokens, uint32_t machines) {
                                 (machines > 1 ? kExpertPasses * layer.before_down : 0));
   const double share = layer.experts > 0 ? std::ceil(layer.experts / machines) / layer.experts : 1;
   work.Add(divided, share);
+  return work;
+}
+
+// The same of a group's node.
+Effort WorkOfGroup(const LayerWork& layer, double tokens, const GroupLayer& group) {
+  const double choices = tokens * layer.chosen;
+  const auto refitted = static_cast<double>(group.refitted);
+  const double share = refitted / std::max(static_cast<double>(group.held), 1.0);
+  Effort work;
+  work.products =
+      tokens * kTrunkPassesOfGroup * layer.trunk +
+      choices * (kExpertPasses * layer.expert + share * kMoments * layer.expert_squares);
+  if (layer.experts > 0) work.Add(layer.of_experts, refitted / layer.experts);
   return work;
 }
 
@@ -239,6 +254,36 @@ double TokensFor(const LayerWork& layer) {
   return static_cast<double>(kTokensPerInput) * std::max(trunk, choices);
 }
 
+// The work of each group's node, the largest first.
+std::vector<Effort> WorkOfGroups(const ModelWork& model, const CalibrateShape& shape) {
+  std::vector<Effort> all;
+  for (const GroupExperts& group : shape.groups) {
+    Effort work;
+    for (const auto& [layer, whole] : model.layers) {
+      const auto found = group.find(layer);
+      const GroupLayer own = found == group.end() ? GroupLayer() : found->second;
+      work.Add(WorkOfGroup(whole, static_cast<double>(shape.tokens), own), 1);
+    }
+    all.push_back(std::move(work));
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Effort& a, const Effort& b) { return a.products > b.products; });
+  return all;
+}
+
+// The largest layer of a group's node in F32.
+uint64_t BytesOfNode(const ModelWork& model, std::span<const GroupExperts> groups) {
+  double most = 0;
+  for (const GroupExperts& group : groups) {
+    for (const auto& [layer, own] : group) {
+      const auto found = model.layers.find(layer);
+      if (found != model.layers.end())
+        most = std::max(most, static_cast<double>(own.held) * found->second.expert);
+    }
+  }
+  return static_cast<uint64_t>(most) * sizeof(float);
+}
+
 }  // namespace
 
 uint64_t TokensForCalibration(const Model& model, const TensorTypes& types) {
@@ -254,11 +299,14 @@ CalibrateEstimate EstimateCalibration(const Model& model, const TensorTypes& typ
   const auto& device = static_cast<const DeviceModel&>(model);
   const ModelSpec& spec = device.spec();
   const ModelWork layers = WorkOfModel(device, types);
+  const std::vector<Effort> groups = WorkOfGroups(layers, shape);
   Trials trials;
   const auto seconds = [&](uint32_t machines) {
     Effort work;
     for (const auto& [layer, one] : layers.layers)
       work.Add(WorkOf(one, static_cast<double>(shape.tokens), machines), 1);
+    const size_t share = (groups.size() + machines - 1) / machines;
+    for (size_t i = 0; i < share; ++i) work.Add(groups[i], 1);
     const size_t jobs = shape.jobs == 0 ? CoreCount() : shape.jobs;
     return trials.SecondsFor(work) / static_cast<double>(jobs);
   };
@@ -266,7 +314,8 @@ CalibrateEstimate EstimateCalibration(const Model& model, const TensorTypes& typ
   estimate.seconds = seconds(1);
   estimate.seconds_of_one = shape.machines > 1 ? seconds(shape.machines) : estimate.seconds;
   estimate.tokens_needed = TokensForCalibration(model, types);
-  estimate.weight_bytes = device.device_bytes() + layers.expert_bytes;
+  estimate.weight_bytes =
+      device.device_bytes() + layers.expert_bytes + BytesOfNode(layers, shape.groups);
   const uint64_t router = SetsExpertsApart(spec) ? spec.width : 0;
   estimate.row_bytes =
       shape.tokens * (3ull * spec.expert_width() + router + 2ull * spec.width) * sizeof(float);

@@ -18,14 +18,6 @@ namespace {
 // Tokens whose rows are in memory at once.
 constexpr size_t kTokensOfBlock = 4096;
 
-// A tensor with all experts of the layer.
-struct ExpertTensor {
-  const HostTensor* tensor = nullptr;
-  const quant::Format* type = nullptr;  // to encode
-  uint64_t rows = 0, columns = 0;       // of an expert
-  bool down = false;
-};
-
 class ExpertsRun {
  public:
   ExpertsRun(const ExpertLayer& layer, bool known, CalibratedOutcome& outcome,
@@ -40,42 +32,29 @@ class ExpertsRun {
   }
 
   Status Run() {
-    SHARD_CHECK(FindTensors());
+    const ExpertMatrices::Input input{layer_.model,  layer_.watch, layer_.types,
+                                      layer_.source, layer_.node,  layer_.layer};
+    SHARD_TRY(ExpertMatrices matrices, ExpertMatrices::Of(input, known_, tensors_));
+    matrices_.emplace(std::move(matrices));
+    known_ = known_ || !matrices_->HasAnyToEncode();
     SHARD_TRY(own_tokens_, Route(layer_.own, /*encoded=*/true));
     SHARD_TRY(full_tokens_, Route(layer_.full, /*encoded=*/false));
     if (!known_) SHARD_CHECK(MeasureLayer());
     if (!known_ && layer_.exchange != nullptr) SHARD_CHECK(EncodeWithOthers());
     SHARD_CHECK(ClearSums(*layer_.own.sums));
     SHARD_CHECK(ClearSums(*layer_.full.sums));
-    for (uint32_t id = 0; id < own_tokens_.size(); ++id) {
+    for (size_t place = 0; place < own_tokens_.size(); ++place) {
       SHARD_CHECK(CheckInterrupt());
       figures_ = {};
-      SHARD_CHECK(RunExpert(id));
+      SHARD_CHECK(RunExpert(place));
       outcome_.Add(figures_);
+      if (layer_.node != nullptr && matrices_->IsEncodedHere(place))
+        outcome_.experts.push_back({matrices_->ids()[place], figures_});
     }
     return Ok();
   }
 
  private:
-  Status FindTensors() {
-    const std::string block = Cat("blk.", layer_.layer, ".");
-    for (const HostTensor& tensor : layer_.source.sets()[0].tensors) {
-      const auto type = layer_.types.find(tensor.name);
-      if (!tensor.name.starts_with(block) || type == layer_.types.end()) continue;
-      const uint64_t columns = tensor.shape.back();
-      experts_.push_back({&tensor, type->second, tensor.shape[tensor.shape.size() - 2], columns,
-                          tensor.name.starts_with(block + "ffn_down")});
-      const uint64_t bytes =
-          tensor.shape[0] * experts_.back().rows * *type->second->BytesFor(columns);
-      std::vector<std::byte>& whole = tensors_[tensor.name];
-      if (known_ && whole.size() != bytes)
-        return Error{Code::kMismatch, Cat("calibrated tensor ", Quoted(tensor.name), ": expected ",
-                                          bytes, " bytes, found ", whole.size())};
-      whole.resize(bytes);
-    }
-    return Ok();
-  }
-
   // ---- Experts that machines share
 
   // Encodes those of this task, and gets the others: from then on all are known.
@@ -117,8 +96,8 @@ class ExpertsRun {
       figures_ = {};
       SHARD_CHECK(RunExpert(id));
       own.outcome.experts.push_back({id, figures_});
-      for (const ExpertTensor& expert : experts_) {
-        const std::span<const std::byte> slab = SlabOf(expert, id);
+      for (const ExpertTensor& expert : matrices_->tensors()) {
+        const std::span<const std::byte> slab = matrices_->Slab(expert, id);
         std::vector<std::byte>& slabs = own.slabs[expert.tensor->name];
         slabs.insert(slabs.end(), slab.begin(), slab.end());
       }
@@ -129,9 +108,9 @@ class ExpertsRun {
 
   Status PutSlabs(const EncodedExperts& some) {
     const size_t count = some.outcome.experts.size();
-    for (const ExpertTensor& expert : experts_) {
+    for (const ExpertTensor& expert : matrices_->tensors()) {
       const auto found = some.slabs.find(expert.tensor->name);
-      const size_t bytes = expert.rows * *expert.type->BytesFor(expert.columns);
+      const size_t bytes = expert.bytes();
       const size_t there = found == some.slabs.end() ? 0 : found->second.size();
       if (there != count * bytes)
         return Error{Code::kMismatch,
@@ -143,7 +122,7 @@ class ExpertsRun {
           return Error{Code::kMismatch, Cat("calibrated experts of a task: expected ids below ",
                                             own_tokens_.size(), ", found ", id)};
         const auto slab = std::span(found->second).subspan(i * bytes, bytes);
-        std::copy(slab.begin(), slab.end(), SlabOf(expert, id).begin());
+        std::copy(slab.begin(), slab.end(), matrices_->Slab(expert, id).begin());
       }
     }
     return Ok();
@@ -155,21 +134,27 @@ class ExpertsRun {
     const LayerWeights& weights = layer_.model.trunk().layers[layer_.layer];
     NodeLayer node;
     node.routing = spec_.layer[layer_.layer].router;
-    const LayerExpertTable& table = layer_.source.table();
-    std::vector<ExpertTokens> tokens(table.size());
-    for (uint32_t id = 0; id < table.size(); ++id) {
-      node.experts.expert_ids.push_back(id);
-      node.scales.push_back(table[id]->output_scale);
-    }
+    node.experts.expert_ids = matrices_->ids();
+    for (const uint32_t id : matrices_->ids())
+      node.scales.push_back(layer_.source.table()[id]->output_scale);
     node.experts.selection_bias = weights.selection_bias;
+    Linear router = weights.router;
+    NodeMatrices own;
+    if (layer_.node != nullptr) {
+      SHARD_TRY(own, LoadRouter(layer_.node->experts, layer_.model.executor()));
+      router = own.router;
+      node.experts.selection_bias = layer_.node->experts.selection_bias;
+      if (layer_.node->top_k > 0) node.routing.top_k = layer_.node->top_k;
+    }
+    std::vector<ExpertTokens> tokens(matrices_->ids().size());
     const RowStore& rows = stream.router->count() > 0 ? *stream.router : *stream.inputs;
     std::vector<float> inputs, logits;
     for (uint64_t first = 0; first < rows.count(); first += kTokensOfBlock) {
       const size_t count = std::min<uint64_t>(kTokensOfBlock, rows.count() - first);
       inputs.resize(count * rows.width());
-      logits.resize(count * table.size());
+      logits.resize(count * tokens.size());
       SHARD_CHECK(rows.Read(first, inputs));
-      SHARD_CHECK(products_.Project(weights.router, inputs, logits));
+      SHARD_CHECK(products_.Project(router, inputs, logits));
       SHARD_TRY(const Routes routes, ChooseExperts(node, logits, jobs()));
       for (size_t i = 0; i < routes.places.size(); ++i) {
         ExpertTokens& expert = tokens[routes.places[i]];
@@ -299,20 +284,21 @@ class ExpertsRun {
     return all;
   }
 
-  Status RunExpert(uint32_t id) {
-    const ExpertTokens &own = own_tokens_[id], &full = full_tokens_[id];
-    const HostMlp source = SourceOf(id);
+  Status RunExpert(size_t place) {
+    const ExpertTokens &own = own_tokens_[place], &full = full_tokens_[place];
+    const bool encodes = !known_ && matrices_->IsEncodedHere(place);
+    const HostMlp source = matrices_->InFull(place);
     HostMlp encoded = source;
-    if (!known_) {
+    if (encodes) {
       SHARD_TRY(MomentPair moments, InputsOf(own));
-      const MatrixEncoder encoder(std::move(moments), TypesOf(/*down=*/false),
+      const MatrixEncoder encoder(std::move(moments), matrices_->TypesOf(/*down=*/false),
                                   {layer_.options.shrink, &layer_moments_}, layer_.options);
-      EncodeMatrices(id, /*down=*/false, encoder);
+      EncodeMatrices(place, /*down=*/false, encoder, source);
     }
-    Replace(id, /*down=*/false, encoded);
+    matrices_->PutEncoded(place, /*down=*/false, encoded);
     SHARD_TRY(const std::vector<float> of_full, Activations(layer_.full, source, full));
     SHARD_TRY(const std::vector<float> of_own, Activations(layer_.own, encoded, own));
-    if (!known_) {
+    if (encodes) {
       SHARD_TRY(std::vector<float> target, FullActivations(source, own, full, of_full));
       std::vector<float> inputs = of_own;
       if (!form_.weigh_inputs) {
@@ -321,12 +307,12 @@ class ExpertsRun {
       }
       MomentPairSums sums(source.down.columns, jobs());
       sums.Add(inputs, target, HeldOutFrom(own, 0));
-      const MatrixEncoder encoder(sums.Finish(), TypesOf(/*down=*/true),
+      const MatrixEncoder encoder(sums.Finish(), matrices_->TypesOf(/*down=*/true),
                                   {layer_.options.shrink, nullptr}, layer_.options);
-      EncodeMatrices(id, /*down=*/true, encoder);
+      EncodeMatrices(place, /*down=*/true, encoder, source);
     }
     if (only_encodes_) return Ok();
-    Replace(id, /*down=*/true, encoded);
+    matrices_->PutEncoded(place, /*down=*/true, encoded);
     SHARD_CHECK(AddOutputs(source, full, of_full, *layer_.full.sums));
     return AddOutputs(encoded, own, of_own, *layer_.own.sums);
   }
@@ -344,74 +330,14 @@ class ExpertsRun {
     return Ok();
   }
 
-  // ---- The matrices of an expert
-
-  std::span<std::byte> SlabOf(const ExpertTensor& expert, uint32_t id) {
-    std::vector<std::byte>& whole = tensors_.find(expert.tensor->name)->second;
-    const size_t bytes = expert.rows * *expert.type->BytesFor(expert.columns);
-    return std::span(whole).subspan(id * bytes, bytes);
-  }
-
-  std::vector<const quant::Format*> TypesOf(bool down) const {
-    std::vector<const quant::Format*> types;
-    for (const ExpertTensor& expert : experts_) {
-      if (expert.down == down) types.push_back(expert.type);
-    }
-    return types;
-  }
-
-  void EncodeMatrices(uint32_t id, bool down, const MatrixEncoder& encoder) {
-    for (const ExpertTensor& expert : experts_) {
+  void EncodeMatrices(size_t place, bool down, const MatrixEncoder& encoder,
+                      const HostMlp& source) {
+    for (const ExpertTensor& expert : matrices_->tensors()) {
       if (expert.down != down) continue;
-      const std::vector<float> weights = DecodedRows(*expert.tensor, id * expert.rows, expert.rows);
+      const std::vector<float> weights = ExpertMatrices::RowsOf(expert, source);
       const std::vector<std::byte> made =
           encoder.Encode({weights, expert.columns, expert.type}, figures_);
-      std::copy(made.begin(), made.end(), SlabOf(expert, id).begin());
-    }
-  }
-
-  // The bytes that a matrix on the executor was loaded from.
-  const std::byte* BytesOf(const Matrix& matrix) const {
-    return layer_.watch.LoadedFrom(matrix.buffer) + matrix.offset;
-  }
-
-  HostLinear HostOf(const Linear& linear) const {
-    HostLinear host;
-    if (!linear.weight) return host;
-    host.rows = linear.weight.rows;
-    host.columns = linear.weight.columns;
-    host.weights.resize(host.rows * host.columns);
-    linear.weight.format->decode({BytesOf(linear.weight), host.rows * linear.weight.row_bytes()},
-                                 host.weights);
-    if (!linear.bias) return host;
-    host.bias.resize(host.rows);
-    linear.bias.format->decode({BytesOf(linear.bias), linear.bias.row_bytes()}, host.bias);
-    return host;
-  }
-
-  HostMlp SourceOf(uint32_t id) const {
-    const MlpWeights& mlp = *layer_.source.table()[id];
-    return {HostOf(mlp.gate), HostOf(mlp.up), HostOf(mlp.down)};
-  }
-
-  // Puts the encoded values in the place of the source's.
-  void Replace(uint32_t id, bool down, HostMlp& mlp) {
-    const MlpWeights& source = *layer_.source.table()[id];
-    for (const ExpertTensor& expert : experts_) {
-      if (expert.down != down) continue;
-      const uint64_t stored = *expert.tensor->format->BytesFor(expert.columns);
-      const uint64_t row_bytes = *expert.type->BytesFor(expert.columns);
-      for (const auto& [linear, host] :
-           {std::pair(&source.gate, &mlp.gate), std::pair(&source.up, &mlp.up),
-            std::pair(&source.down, &mlp.down)}) {
-        if (!linear->weight) continue;
-        const auto offset =
-            static_cast<uint64_t>(BytesOf(linear->weight) - expert.tensor->bytes.data());
-        if (offset >= expert.tensor->bytes.size()) continue;
-        const uint64_t row = offset / stored - id * expert.rows;
-        expert.type->decode(SlabOf(expert, id).subspan(row * row_bytes, host->rows * row_bytes),
-                            host->weights);
-      }
+      std::copy(made.begin(), made.end(), matrices_->Slab(expert, place).begin());
     }
   }
 
@@ -424,8 +350,8 @@ class ExpertsRun {
   EncodedTensors& tensors_;
   Products products_;
   ExpertForm form_;
-  std::vector<ExpertTensor> experts_;
-  std::vector<ExpertTokens> own_tokens_, full_tokens_;  // by expert
+  std::optional<ExpertMatrices> matrices_;
+  std::vector<ExpertTokens> own_tokens_, full_tokens_;  // by place
   InputMoments layer_moments_;
   std::vector<float> x_, full_;  // of the current block
 };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime-shim/calibrate/calibrate.h"
+#include "runtime-shim/calibrate/expert_matrices.h"
 #include "runtime-shim/refit/row_store.h"
 #include "runtime-shim/refit/source_layers.h"
 
@@ -33,10 +34,11 @@ struct ExpertLayer {
   const std::vector<bool>& held_out;  // by token
   uint32_t layer = 0;
   ExpertExchange* exchange = nullptr;  // null: all experts are encoded here
+  const NodeOfLayer* node = nullptr;   // null: all experts of the model run
 };
 
 // Encodes the experts into `tensors`, or takes them from there if they are `known`, and sets the
-// sums of both streams.
+// sums of both streams. Of a node, the outcome has each expert that was encoded.
 Status EncodeExperts(const ExpertLayer& layer, bool known, CalibratedOutcome& outcome,
                      EncodedTensors& tensors);
 

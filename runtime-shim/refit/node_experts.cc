@@ -200,6 +200,23 @@ Linear PartOf(const Linear& stacked, uint32_t index, uint64_t rows) {
   return one;
 }
 
+// A store may be corrupt, or another's.
+Status CheckSizes(const RefitStore& store, const RefittedExperts& values,
+                  const RefittedExperts& node) {
+  const bool known = Difference(values.expert_ids, node.expert_ids).empty();
+  if (known && values.hidden == node.hidden && values.width == node.width &&
+      values.router_width == node.router_width)
+    return Ok();
+  const auto show = [](const RefittedExperts& one) {
+    return Cat(one.width, " by ", one.hidden, ", routers of ", one.router_width);
+  };
+  return Error{
+      Code::kMismatch,
+      Cat((store.directory() / RefittedFileName(node.layer, node.group)).string(),
+          ": experts: expected some of ", Quoted(FormatIds(node.expert_ids)), ", ", show(node),
+          ", found ", Quoted(FormatIds(values.expert_ids)), ", ", show(values))};
+}
+
 }  // namespace
 
 Result<RefittedExperts> ReadSourceExperts(const Weights& weights, std::span<const ExpertSet> sets,
@@ -264,6 +281,14 @@ void PutExperts(const RefittedExperts& from, RefittedExperts& to) {
                   target.begin() + static_cast<ptrdiff_t>(place * one));
     }
   }
+}
+
+Status PutStored(const RefitStore& store, RefittedExperts& node) {
+  SHARD_TRY(const std::optional<RefittedExperts> values, store.Read(node.layer, node.group));
+  if (!values) return Ok();
+  SHARD_CHECK(CheckSizes(store, *values, node));
+  PutExperts(*values, node);
+  return Ok();
 }
 
 Result<NodeMatrices> LoadMatrices(const RefittedExperts& values, Executor& executor) {

@@ -29,6 +29,10 @@ RefittedExperts TakeExperts(const RefittedExperts& from, std::span<const size_t>
 // stay.
 void PutExperts(const RefittedExperts& from, RefittedExperts& to);
 
+// The same with the experts that the store has for the layer and group of `node`, if any. kMismatch
+// for other experts than those of the node, or of another size.
+Status PutStored(const RefitStore& store, RefittedExperts& node);
+
 // Matrices of the values on an executor, which may borrow them: recreate them after a change.
 struct NodeMatrices {
   std::vector<MlpWeights> experts;  // in the order of the values

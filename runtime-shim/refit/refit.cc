@@ -44,23 +44,6 @@ std::vector<float> TamingWeights(const std::vector<float>& squares, bool equal) 
   return weights;
 }
 
-// A store may be corrupt, or another's.
-Status CheckSizes(const RefitStore& store, const RefittedExperts& values,
-                  const RefittedExperts& node) {
-  const bool known = Difference(values.expert_ids, node.expert_ids).empty();
-  if (known && values.hidden == node.hidden && values.width == node.width &&
-      values.router_width == node.router_width)
-    return Ok();
-  const auto show = [](const RefittedExperts& one) {
-    return Cat(one.width, " by ", one.hidden, ", routers of ", one.router_width);
-  };
-  return Error{
-      Code::kMismatch,
-      Cat((store.directory() / RefittedFileName(node.layer, node.group)).string(),
-          ": experts: expected some of ", Quoted(FormatIds(node.expert_ids)), ", ", show(node),
-          ", found ", Quoted(FormatIds(values.expert_ids)), ", ", show(values))};
-}
-
 Status CheckTopK(const Plan& plan, uint32_t top_k) {
   for (size_t group = 0; group < plan.groups.size(); ++group) {
     for (const auto& [layer, count] : plan.layers) {
@@ -281,12 +264,7 @@ class RefitRun {
     LayerOutcome outcome;
     const RefitOutcome* const found = stored.record().Find(node.experts.layer, node.experts.group);
     if (found != nullptr) outcome.outcome = *found;
-    SHARD_TRY(const std::optional<RefittedExperts> values,
-              stored.Read(node.experts.layer, node.experts.group));
-    if (values) {
-      SHARD_CHECK(CheckSizes(stored, *values, node.experts));
-      PutExperts(*values, node.experts);
-    }
+    SHARD_CHECK(PutStored(stored, node.experts));
     SHARD_CHECK(RouteNode(products_, node));
     SHARD_CHECK(RunNode(products_, node));
     Advance(text_.tokens * options_.steps.size());

@@ -9,8 +9,11 @@
 
 namespace moepack::runtime {
 
-// For each group, the first group that has the same experts, refitted and fixed, in every layer,
-// and the same weights for every session of the text: its own number if no earlier group equals it.
+// Whether two groups have the same experts, refitted and fixed, in every layer.
+bool HoldSameExperts(const Plan& plan, uint32_t a, uint32_t b);
+
+// For each group, the first group that holds the same experts and has the same weights for every
+// session of the text: its own number if no earlier group equals it.
 std::vector<uint32_t> FirstTwins(const Plan& plan, const Calibration& text);
 
 }  // namespace moepack::runtime

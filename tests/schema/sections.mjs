@@ -132,6 +132,16 @@ const DISTRIBUTIONS = {
         '/calibrated/calibration/*/sessions', '/calibrated/calibration/*/taken',
       ],
     },
+    calibratedGroups: {
+      file: 'calibrated-groups/distribution.json',
+      made: `build ${TINY} --groups 2 --quantize Q4_K --refit-store refitted.refit --calibrate ` +
+        '"$ROOT/fixtures/texts/manual.md" --calibrate-most-tokens 400 --calibrate-context 64 ' +
+        '-o calibrated-groups',
+      has: [
+        '/calibrated/groups', '/calibrated/groups/layers/*/*/experts',
+        '/calibrated/groups/layers/*/*/sha256',
+      ],
+    },
     calibratedSource: {
       file: 'of-calibrated/distribution.json',
       before: `"$MOEPACK" quantize ${TINY} --recipe Q4_K --calibrated-store ` +
@@ -148,6 +158,7 @@ const DISTRIBUTIONS = {
     '/model/source/*/published_sha256': someSha256,
     '/quality/measured/made_from/refit': sample('measured', 3, -1),  // of a refit
     '/quality/measured/made_from/calibration': sample('measured', 3, -1),  // of a calibrated one
+    '/calibrated/layers/*/experts': sample('calibrated', [], [{}]),  // of groups
     '/quality/measured/reference/all/split': someDamage,
     '/quality/measured/reference/all/total': someDamage,
     '/quality/measured/reference/buckets/*/split': someDamage,

@@ -18,6 +18,8 @@ namespace moepack::cli {
 struct CalibratedRedoInputs {
   uint32_t layer = 0;
   std::optional<CalibratedStore> store;
+  std::optional<Plan> plan;         // of groups that were encoded for their nodes
+  std::optional<RefitStore> refit;  // if its store is named
   CalibrateModel source;
   runtime::TensorTypes types;
   std::vector<TokenSession> texts;
@@ -84,10 +86,19 @@ std::string FigureThatDiffers(const CalibratedOutcome& expected, const Calibrate
 
 class Comparison {
  public:
-  Comparison(const CalibratedRedoInputs& inputs, manifest::VerifyReport& report)
-      : name_(NameOf(inputs.store->record(), inputs.layer)), report_(report) {}
+  Comparison(std::string name, manifest::VerifyReport& report)
+      : name_(std::move(name)), report_(report) {}
 
-  void Compare(const EncodedTensors& stored, const EncodedTensors& again) {
+  void Compare(const CalibratedOutcome& recorded, const EncodedTensors& stored,
+               const runtime::EncodedLayer& again) {
+    const std::string figure = FigureThatDiffers(recorded, again.outcome);
+    if (!figure.empty()) Differ("", figure);
+    CompareTensors(stored, again.tensors);
+    Note();
+  }
+
+ private:
+  void CompareTensors(const EncodedTensors& stored, const EncodedTensors& again) {
     for (const auto& [name, bytes] : stored) {
       const auto found = again.find(name);
       if (found == again.end()) {
@@ -110,17 +121,14 @@ class Comparison {
                                 Cat(name_, ": ", FormatCount(bytes_), " bytes: the same")});
   }
 
- private:
   std::string name_;
   manifest::VerifyReport& report_;
   uint64_t bytes_ = 0;
   bool same_ = true;
 };
 
-Status EncodeAgain(const CalibratedRedoInputs& inputs, manifest::VerifyReport& report) {
-  const runtime::CalibrateInput input{*inputs.source.loaded.model, *inputs.source.watch,
-                                      inputs.types, inputs.texts,
-                                      runtime::BosToken(inputs.source.loaded.weights->metadata)};
+Status EncodeWhole(const CalibratedRedoInputs& inputs, const runtime::CalibrateInput& input,
+                   manifest::VerifyReport& report) {
   SHARD_TRY(const std::unique_ptr<runtime::Calibrator> calibrator,
             runtime::Calibrator::Open(input, inputs.options, {}));
   const CalibratedRecord& record = inputs.store->record();
@@ -133,11 +141,50 @@ Status EncodeAgain(const CalibratedRedoInputs& inputs, manifest::VerifyReport& r
   }
   SHARD_TRY(const runtime::EncodedLayer again, calibrator->Encode(inputs.layer));
   SHARD_TRY(const EncodedTensors stored, inputs.store->Read(inputs.layer));
-  Comparison comparison(inputs, report);
-  const std::string figure = FigureThatDiffers(record.layers[inputs.layer], again.outcome);
-  if (!figure.empty()) comparison.Differ("", figure);
-  comparison.Compare(stored, again.tensors);
-  comparison.Note();
+  Comparison(NameOf(record, inputs.layer), report)
+      .Compare(record.layers[inputs.layer], stored, again);
+  return Ok();
+}
+
+Status EncodeGroup(const CalibratedRedoInputs& inputs, const runtime::CalibrateInput& input,
+                   uint32_t group, manifest::VerifyReport& report) {
+  const CalibratedStore& store = *inputs.store;
+  const runtime::CalibrateGroup node{*inputs.plan, *inputs.refit, group,
+                                     [&](uint32_t layer) { return store.Read(layer); }};
+  SHARD_TRY(const std::unique_ptr<runtime::Calibrator> calibrator,
+            runtime::Calibrator::OpenGroup(input, node, inputs.options, {}));
+  for (uint32_t layer = 0; layer < inputs.layer; ++layer) {
+    runtime::EncodedLayer before;
+    SHARD_TRY(before.tensors, store.ReadInGroup(group, layer));
+    SHARD_CHECK(calibrator->Replay(layer, before));
+  }
+  SHARD_TRY(const runtime::EncodedLayer again, calibrator->Encode(inputs.layer));
+  SHARD_TRY(const EncodedTensors stored, store.ReadInGroup(group, inputs.layer));
+  Comparison(Cat("group ", group, ", ", NameOf(store.record(), inputs.layer)), report)
+      .Compare(*store.record().FindInGroup(group, inputs.layer), stored, again);
+  return Ok();
+}
+
+Status EncodeAgain(const CalibratedRedoInputs& inputs, manifest::VerifyReport& report) {
+  const runtime::CalibrateInput input{*inputs.source.loaded.model, *inputs.source.watch,
+                                      inputs.types, inputs.texts,
+                                      runtime::BosToken(inputs.source.loaded.weights->metadata)};
+  SHARD_CHECK(EncodeWhole(inputs, input, report));
+  const CalibratedRecord& record = inputs.store->record();
+  const size_t groups = inputs.plan ? inputs.plan->groups.size() : 0;
+  for (uint32_t group = 0; group < groups; ++group) {
+    const CalibratedOutcome* const layer = record.FindInGroup(group, inputs.layer);
+    if (layer == nullptr || layer->tensors.empty()) continue;
+    if (inputs.refit) {
+      SHARD_CHECK(EncodeGroup(inputs, input, group, report));
+      continue;
+    }
+    report.findings.push_back(
+        {manifest::Severity::kNote, kRule, "", "",
+         Cat("group ", group, ", ", NameOf(record, inputs.layer), ": ",
+             Plural(layer->experts.size(), "refitted expert"),
+             " not encoded again: --refit-store names the store that has them")});
+  }
   return Ok();
 }
 
@@ -145,10 +192,12 @@ Status EncodeAgain(const CalibratedRedoInputs& inputs, manifest::VerifyReport& r
 }  // namespace calibrate_redo
 
 bool RedoesCalibration(const std::string& directory, const RedoArguments& arguments) {
-  if (!arguments.layer || !arguments.store.empty()) return false;
+  if (!arguments.layer) return false;
   const auto manifest = manifest::ReadManifest(directory);
   if (!manifest || !manifest->calibrated) return false;
-  return !manifest->refit || !arguments.calibrated_store.empty();
+  const bool named = !arguments.calibrated_store.empty();
+  if (!arguments.store.empty()) return named && manifest->calibrated->groups;
+  return !manifest->refit || named;
 }
 
 std::string CalibratedStoreFor(const std::string& directory, const RedoArguments& arguments) {
@@ -168,6 +217,13 @@ Result<std::shared_ptr<const CalibratedRedoInputs>> PrepareCalibratedRedo(
   SHARD_TRY(inputs->store, manifest::OpenCalibratedStoreOf(
                                manifest, LocalTree(directory).NameOf(manifest::kManifestFile),
                                CalibratedStoreFor(directory, arguments)));
+  // The store may have groups that the distribution does not.
+  if (manifest.calibrated->groups) inputs->plan = manifest.plan;
+  if (!arguments.store.empty()) {
+    SHARD_TRY(inputs->refit,
+              manifest::OpenStoreOf(manifest, LocalTree(directory).NameOf(manifest::kManifestFile),
+                                    arguments.store));
+  }
   const CalibratedRecord& record = inputs->store->record();
   if (inputs->layer >= record.layers.size())
     return Error{Code::kInvalidArgument,

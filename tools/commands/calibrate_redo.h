@@ -12,7 +12,8 @@
 namespace moepack::cli {
 
 // Whether --redo means a layer of the calibration: that of a distribution which is not refitted, or
-// whose calibration's store is named and that of the refit is not.
+// whose calibration's store is named. With the store of the refit too, that is so if groups were
+// encoded for their nodes, which takes both.
 bool RedoesCalibration(const std::string& directory, const RedoArguments& arguments);
 // The store to compare with; "" if there is none to compare with.
 std::string CalibratedStoreFor(const std::string& directory, const RedoArguments& arguments);
@@ -29,8 +30,8 @@ Result<std::shared_ptr<const CalibratedRedoInputs>> PrepareCalibratedRedo(
     const RedoArguments& arguments);
 
 // Adds the rule calibrated-redo to the report: the layer, encoded again after the store's earlier
-// layers, must have the same figures and bytes as in the store. If it cannot be encoded, that is a
-// finding too.
+// layers, must have the same figures and bytes as in the store; also that of each group, for which
+// the store of the refit must be named. If it cannot be encoded, that is a finding too.
 void RedoCalibration(const CalibratedRedoInputs& inputs, manifest::VerifyReport& report);
 
 }  // namespace moepack::cli

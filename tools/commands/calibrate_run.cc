@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -16,6 +15,7 @@
 #include "runtime-shim/model/bos_token.h"
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
+#include "tools/commands/calibrate_groups.h"
 #include "tools/commands/calibrate_share.h"
 #include "tools/commands/held_out.h"
 #include "tools/options/refit_arguments.h"
@@ -58,14 +58,6 @@ Result<std::vector<TokenSession>> ReadTexts(const CalibrateRun& run, const Loade
   return texts;
 }
 
-Status CheckFinite(const CalibrateRun& run, const CalibratedOutcome& outcome) {
-  if (std::isfinite(outcome.error_plain) && std::isfinite(outcome.error)) return Ok();
-  return Error{Code::kCorrupt,
-               Cat(run.named.shown(), ": layer ", outcome.layer,
-                   ": error of the products: expected a finite number, found ",
-                   std::isfinite(outcome.error) ? outcome.error_plain : outcome.error)};
-}
-
 // Where encoded layers go, and where those of an earlier run come from: the store. Of several tasks
 // only the first one writes it; the others read what it has.
 class LayersOfRun {
@@ -82,10 +74,21 @@ class LayersOfRun {
 
   const CalibratedRecord& record() const { return record_; }
   bool writes() const { return writer_.has_value(); }
+  CalibratedStoreWriter& writer() { return *writer_; }
 
   Result<bool> Has(uint32_t layer) {
     if (!writes() && layer >= record_.layers.size()) SHARD_CHECK(Look());
     return layer < record_.layers.size();
+  }
+
+  // Whether all layers of that many groups are there.
+  Result<bool> HasGroups(size_t groups) {
+    if (!writes()) SHARD_CHECK(Look());
+    const CalibratedRecord& record = writes() ? writer_->record() : record_;
+    for (uint32_t group = 0; group < groups; ++group) {
+      if (record.FindInGroup(group, record.layer_count - 1) == nullptr) return false;
+    }
+    return true;
   }
 
   Result<EncodedTensors> Read(uint32_t layer) const {
@@ -171,7 +174,7 @@ class Encoding {
 
   Result<CalibratedOutcome> Encode(uint32_t layer) {
     SHARD_TRY(const runtime::EncodedLayer encoded, calibrator_.Encode(layer));
-    SHARD_CHECK(CheckFinite(run_, encoded.outcome));
+    SHARD_CHECK(CheckFinite(run_.named.shown(), encoded.outcome));
     SHARD_CHECK(layers_.Add(encoded, types_));
     return encoded.outcome;
   }
@@ -188,6 +191,18 @@ class Encoding {
   Progress& progress_;
 };
 
+// Every task encodes some groups; the first one gathers them, and the others wait for that.
+Status ShareGroups(const GroupsToEncode& work, SharedExperts& shared, LayersOfRun& layers,
+                   const Waiting& waiting) {
+  const size_t groups = work.groups.plan.groups.size();
+  SHARD_TRY(const bool there, layers.HasGroups(groups));
+  if (there) return Ok();
+  SHARD_CHECK(EncodeGroupsOfTask(work, shared));
+  if (layers.writes()) return GatherGroups(work, shared, layers.writer());
+  return WaitUntil(Cat("task 0 of ", shared.task().count, ", groups"), waiting,
+                   [&] { return layers.HasGroups(groups); });
+}
+
 // The model's tensor of that name; null if it has none.
 const runtime::HostTensor* FindTensor(const runtime::Weights& weights, const std::string& name) {
   const auto in = [&](const std::vector<runtime::HostTensor>& tensors) {
@@ -201,11 +216,13 @@ const runtime::HostTensor* FindTensor(const runtime::Weights& weights, const std
   return nullptr;
 }
 
-// 0 if its rows cannot have the type.
-uint64_t BytesIn(const runtime::HostTensor& tensor, const quant::Format& type) {
+// Of the tensor, or of `experts` along its first axis; 0 if its rows cannot have the type.
+uint64_t BytesIn(const runtime::HostTensor& tensor, const quant::Format& type,
+                 std::optional<size_t> experts) {
   if (tensor.shape.empty()) return 0;
-  uint64_t rows = 1;
-  for (size_t axis = 0; axis + 1 < tensor.shape.size(); ++axis) rows *= tensor.shape[axis];
+  uint64_t rows = experts.value_or(tensor.shape[0]);
+  if (tensor.shape.size() == 1) rows = 1;
+  for (size_t axis = 1; axis + 1 < tensor.shape.size(); ++axis) rows *= tensor.shape[axis];
   return rows * type.BytesFor(tensor.shape.back()).value_or(0);
 }
 
@@ -268,20 +285,28 @@ Status CheckEncodedFit(const std::string& where, const LoadedModel& loaded,
                  Cat(where, ": ", thing, ": expected ", expected, ", found ", found),
                  "the store is corrupt, or of another model"};
   };
-  const uint32_t layers = loaded.model->spec().layers;
-  if (record.layer_count != layers) return wrong("layers", layers, record.layer_count);
-  for (const CalibratedOutcome& layer : record.layers) {
+  const auto check = [&](const CalibratedOutcome& layer, const std::string& group,
+                         std::optional<size_t> experts) -> Status {
     for (const CalibratedTensor& tensor : layer.tensors) {
-      const std::string thing = Cat("tensor ", Quoted(tensor.name));
+      const std::string thing = Cat(group, "tensor ", Quoted(tensor.name));
       const auto type = types.find(tensor.name);
       const runtime::HostTensor* const own =
           calibrate_run::FindTensor(*loaded.weights, tensor.name);
       if (own == nullptr || type == types.end())
         return wrong(thing, "one that is calibrated", "another");
       if (type->second != tensor.type) return wrong(thing, type->second->name, tensor.type->name);
-      const uint64_t bytes = calibrate_run::BytesIn(*own, *tensor.type);
+      const uint64_t bytes = calibrate_run::BytesIn(*own, *tensor.type, experts);
       if (bytes != tensor.bytes) return wrong(thing, Cat(bytes, " bytes"), tensor.bytes);
     }
+    return Ok();
+  };
+  const uint32_t layers = loaded.model->spec().layers;
+  if (record.layer_count != layers) return wrong("layers", layers, record.layer_count);
+  for (const CalibratedOutcome& layer : record.layers) SHARD_CHECK(check(layer, "", {}));
+  const size_t groups = record.groups ? record.groups->layers.size() : 0;
+  for (size_t group = 0; group < groups; ++group) {
+    for (const CalibratedOutcome& layer : record.groups->layers[group])
+      SHARD_CHECK(check(layer, Cat("group ", group, ": "), layer.experts.size()));
   }
   return Ok();
 }
@@ -319,7 +344,7 @@ Result<double> RunCalibration(const CalibrateRun& run) {
   Progress progress("calibrating", ProgressUnit::kTokens);
   runtime::CalibrateInput input{*source.loaded.model, *source.watch, types, texts,
                                 runtime::BosToken(source.loaded.weights->metadata)};
-  SHARD_TRY(const std::unique_ptr<runtime::Calibrator> calibrator,
+  SHARD_TRY(std::unique_ptr<runtime::Calibrator> calibrator,
             runtime::Calibrator::Open(input, options, progress.Shows()));
   CalibratedRecord record = RecordBefore(run);
   record.layer_count = calibrator->layers();
@@ -341,6 +366,14 @@ Result<double> RunCalibration(const CalibrateRun& run) {
   SHARD_CHECK(Encoding(run, types, *calibrator, layers, progress).Run());
   progress.Clear();
   NoteTheRest(types, layers.record());
+  calibrator.reset();
+  if (run.groups) {
+    const GroupsToEncode work{*run.groups, input, options,
+                              [&](uint32_t layer) { return layers.Read(layer); }};
+    SHARD_CHECK(shared ? ShareGroups(work, *shared, layers, SayWaiting(progress))
+                       : EncodeGroups(work, layers.writer()));
+    progress.Clear();
+  }
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
@@ -354,10 +387,16 @@ Result<CalibrateNeeds> EstimateNeeds(const CalibrateRun& run) {
   SHARD_TRY(const runtime::Calibration taken,
             runtime::CalibrationTextOf(texts, options,
                                        runtime::BosToken(source.loaded.weights->metadata)));
+  const std::vector<runtime::GroupExperts> groups =
+      run.groups ? ExpertsOf(*run.groups) : std::vector<runtime::GroupExperts>();
   const uint32_t machines = run.task ? run.task->count : 1;
   CalibrateNeeds needs{runtime::EstimateCalibration(*source.loaded.model, TypesOf(run.typed),
-                                                    {taken.tokens, options.jobs, machines}),
-                       taken.buckets, taken.tokens, options.memory, machines};
+                                                    {taken.tokens, options.jobs, machines, groups}),
+                       taken.buckets,
+                       taken.tokens,
+                       options.memory,
+                       machines,
+                       groups.size()};
   WarnOfText(texts, taken.tokens, needs.estimate.tokens_needed);
   return needs;
 }
@@ -367,14 +406,18 @@ CalibratedRecord RecordBefore(const CalibrateRun& run) {
   record.model = run.model.Version("");
   record.types = TypesDigest(calibrate_run::TypesOf(run.typed));
   RecordParameters(run.arguments.options, record);
+  if (run.groups)
+    record.groups.emplace(CalibratedGroups{RefitVersion(run.groups->store.record()), {}});
   return record;
 }
 
 Result<std::shared_ptr<const CalibratedTensors>> OpenCalibrated(const CalibrateRun& run,
                                                                 size_t files_before) {
   SHARD_TRY(const CalibratedStore store, CalibratedStore::Open(run.store));
-  SHARD_TRY(CalibratedTensors tensors, CalibratedTensors::Of(store, run.model.Version(""),
-                                                             static_cast<uint32_t>(files_before)));
+  SHARD_TRY(CalibratedTensors tensors,
+            CalibratedTensors::Of(
+                store, {run.model.Version(""), run.groups ? &run.groups->store.record() : nullptr},
+                static_cast<uint32_t>(files_before)));
   SHARD_CHECK(tensors.CheckAllIn(run.typed.model));
   return std::make_shared<const CalibratedTensors>(std::move(tensors));
 }

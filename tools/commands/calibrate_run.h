@@ -13,7 +13,9 @@
 #include "libshard/model/model.h"
 #include "libshard/pack/calibrated_tensors.h"
 #include "libshard/pack/slice_gguf.h"
+#include "libshard/plan/plan.h"
 #include "libshard/recipe/quantize.h"
+#include "libshard/refit/refit_store.h"
 #include "libshard/tasks/divide.h"
 #include "tools/options/calibrate_arguments.h"
 #include "tools/options/options.h"
@@ -34,6 +36,12 @@ struct CalibrateModel {
 Result<CalibrateModel> LoadForCalibration(const moepack::Source& source,
                                           const ModelOptions& options, size_t jobs);
 
+// The groups of a refit, whose experts are encoded after the whole model. Borrows both.
+struct RefittedGroups {
+  const Plan& plan;
+  const RefitStore& store;  // of that plan
+};
+
 struct CalibrateRun {
   const moepack::Source& source;
   const SourceArguments& named;  // the same, as it was named
@@ -43,22 +51,23 @@ struct CalibrateRun {
   std::string store;  // a directory
   size_t jobs = 0;
   std::optional<TaskNumber> task = {};  // of several that share the experts; no value: alone
+  std::optional<RefittedGroups> groups = {};
 };
 
 // A store may be corrupt or hostile, and what it holds runs in the place of the model's tensors:
 // kMismatch, with `where`, unless the record has the model's layers, and each of its tensors the
-// size of one of the model's in its type, and this type in `types`.
+// size of one of the model's in its type, or of the experts of a group, and this type in `types`.
 Status CheckEncodedFit(const std::string& where, const LoadedModel& loaded,
                        const runtime::TensorTypes& types, const CalibratedRecord& record);
 
 // kUnsupported if a tensor that is to be encoded is quantized already, kInvalidArgument if none is
 // to be. Reads nothing.
 Status CheckCanCalibrate(const CalibrateRun& run);
-// Reads the texts, and encodes every layer that the store does not have yet, printing a line for
-// each. Errors are those of ReadSessions, CalibratedStoreWriter::Open and Calibrator. Refuses
-// held-out text that is also calibration text. A task encodes some experts of each layer and waits
-// for the other tasks, which have to run at the same time (calibrate_share.h). Returns how many
-// seconds it took.
+// Reads the texts, and encodes every layer that the store does not have yet, of the model and then
+// of each group, printing a line for each. Errors are those of ReadSessions,
+// CalibratedStoreWriter::Open and Calibrator. Refuses held-out text that is also calibration text.
+// A task encodes some experts of each layer and waits for the other tasks, which have to run at the
+// same time (calibrate_share.h). Returns how many seconds it took.
 Result<double> RunCalibration(const CalibrateRun& run);
 // What RunCalibration would need; nothing runs but a short trial of this machine's speed.
 Result<CalibrateNeeds> EstimateNeeds(const CalibrateRun& run);

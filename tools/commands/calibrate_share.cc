@@ -101,28 +101,39 @@ Result<std::vector<runtime::EncodedExperts>> SharedExperts::Exchange(runtime::En
   return all;
 }
 
-Result<bool> SharedExperts::HasLayer(uint32_t task, uint32_t layer) const {
+Result<std::optional<CalibratedStore>> SharedExperts::StoreOf(uint32_t task) const {
   const std::string directory = DirectoryOf(task);
   SHARD_TRY(const bool there, IsThere(fs::path(directory) / kCalibratedFile));
-  if (!there) return false;
-  SHARD_TRY(const CalibratedStore store, CalibratedStore::Open(directory));
+  if (!there) return std::optional<CalibratedStore>();
+  SHARD_TRY(CalibratedStore store, CalibratedStore::Open(directory));
   CalibratedRecord wanted = own_.record();
   wanted.parameters[calibrate_share::kTask] = Cat(task, "/", task_.count);
   const Status same = CheckSameCalibration(directory, wanted, store.record());
-  if (!same) {
-    Error error = same.error();
-    error.hint =
-        Cat("expected as in ", DirectoryOf(task_.index),
-            ": tasks work together only if they calibrate the same, on machines that round "
-            "alike; remove the directory of what is not wanted");
-    return error;
-  }
-  return store.record().layers.size() > layer;
+  if (same) return std::optional(std::move(store));
+  Error error = same.error();
+  error.hint = Cat("expected as in ", DirectoryOf(task_.index),
+                   ": tasks work together only if they calibrate the same, on machines that round "
+                   "alike; remove the directory of what is not wanted");
+  return error;
+}
+
+Result<CalibratedStore> SharedExperts::WaitForGroup(uint32_t task, uint32_t group,
+                                                    uint32_t layer) const {
+  const std::string what =
+      Cat("task ", task, " of ", task_.count, ", group ", group, ", layer ", layer);
+  SHARD_CHECK(WaitUntil(what, waiting_, [&]() -> Result<bool> {
+    SHARD_TRY(const std::optional<CalibratedStore> store, StoreOf(task));
+    return store && store->record().FindInGroup(group, layer) != nullptr;
+  }));
+  return CalibratedStore::Open(DirectoryOf(task));
 }
 
 Result<runtime::EncodedExperts> SharedExperts::WaitFor(uint32_t task, uint32_t layer) const {
   const std::string what = Cat("task ", task, " of ", task_.count, ", layer ", layer);
-  SHARD_CHECK(WaitUntil(what, waiting_, [&] { return HasLayer(task, layer); }));
+  SHARD_CHECK(WaitUntil(what, waiting_, [&]() -> Result<bool> {
+    SHARD_TRY(const std::optional<CalibratedStore> store, StoreOf(task));
+    return store && store->record().layers.size() > layer;
+  }));
   SHARD_TRY(const CalibratedStore store, CalibratedStore::Open(DirectoryOf(task)));
   SHARD_TRY(EncodedTensors tensors, store.Read(layer));
   return calibrate_share::ExpertsOf(store.record().layers[layer], std::move(tensors));

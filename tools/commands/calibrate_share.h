@@ -3,7 +3,8 @@
 //
 // Task I of N writes its experts to a store of its own, STORE.tasks/0000I-of-0000N, layer by layer,
 // and waits until the stores of the others have the layer. The first task also writes the whole
-// store, from which a task that is started again goes on.
+// store, from which a task that is started again goes on. Groups with refitted experts are then
+// divided among the tasks, and the first one gathers them.
 #pragma once
 
 #include <map>
@@ -37,6 +38,12 @@ class SharedExperts final : public runtime::ExpertExchange {
   // kMismatch, naming it, for a task that calibrates something else, or with other instructions.
   Result<std::vector<runtime::EncodedExperts>> Exchange(runtime::EncodedExperts own) override;
 
+  // The store of this task, for the groups that it encodes.
+  CalibratedStoreWriter& own() { return own_; }
+  // Waits until another task has a layer of a group, and returns its store. Errors are those of
+  // Exchange.
+  Result<CalibratedStore> WaitForGroup(uint32_t task, uint32_t group, uint32_t layer) const;
+
  private:
   SharedExperts(std::string directory, const TaskNumber& task,
                 const std::map<std::string, const quant::Format*, std::less<>>& types,
@@ -49,7 +56,8 @@ class SharedExperts final : public runtime::ExpertExchange {
 
   std::string DirectoryOf(uint32_t task) const;
   Result<runtime::EncodedExperts> ReadOwn(uint32_t layer) const;
-  Result<bool> HasLayer(uint32_t task, uint32_t layer) const;
+  // No value if it is not there yet.
+  Result<std::optional<CalibratedStore>> StoreOf(uint32_t task) const;
   Result<runtime::EncodedExperts> WaitFor(uint32_t task, uint32_t layer) const;
 
   std::string directory_;  // of all tasks

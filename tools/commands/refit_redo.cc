@@ -220,7 +220,8 @@ void AddRedo(CLI::App& app, RedoArguments& arguments) {
                      "the refit (--text), and compare its bits with those of the refit store. Of a "
                      "distribution that is calibrated and not refitted, or with --calibrated-store "
                      "alone: encode this layer again, and compare its bytes with those of the "
-                     "store of the calibration.")
+                     "store of the calibration. With both stores, that is done if the refitted "
+                     "experts were calibrated, and for them, too.")
           ->type_name("LAYER")
           ->transform(AsCount(0, kMostLayers - 1))
           ->needs(app.get_option("--against"));

@@ -175,6 +175,7 @@ Result<int> Run(Arguments& arguments) {
   std::shared_ptr<const RedoInputs> redo;
   std::shared_ptr<const CalibratedRedoInputs> calibrated;
   if (RedoesCalibration(arguments.directory, arguments.redo)) {
+    arguments.verify.refit_store = arguments.redo.store;
     SHARD_TRY(calibrated,
               PrepareCalibratedRedo(arguments.directory, arguments.verify, arguments.redo));
   } else {

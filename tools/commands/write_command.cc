@@ -202,7 +202,7 @@ std::string CalibratedStoreOf(const WriteArguments& arguments) {
   return store.empty() ? CalibratedStoreBeside(arguments.out) : store;
 }
 
-// Encodes with error feedback what groups do not have refitted, or takes what a store has.
+// Encodes with error feedback, or takes what a store has.
 Status TakeCalibrated(const MoeModel& model, const WriteArguments& arguments, WriteJob& job) {
   const CalibrateArguments& calibrate = arguments.calibrate;
   if (!calibrate.wanted()) return Ok();
@@ -214,9 +214,14 @@ Status TakeCalibrated(const MoeModel& model, const WriteArguments& arguments, Wr
   QuantizeOptions quantize = *job.write.gguf;
   quantize.model_id = job.write.model_id;
   SHARD_TRY(const TypedGguf typed, PrepareGguf(model, quantize));
-  const CalibrateRun run{
+  CalibrateRun run{
       job.source,          arguments.source, model, typed, calibrate, CalibratedStoreOf(arguments),
       job.write.pack.jobs, job.task};
+  std::optional<RefitStore> refit;
+  if (job.refit) {
+    SHARD_TRY(refit, RefitStore::Open(job.refit_store));
+    run.groups.emplace(RefittedGroups{job.plan, *refit});
+  }
   if (calibrate.runs() && job.dry_run) {
     SHARD_TRY(job.needs, EstimateNeeds(run));
     // Its keys take their room in the head.
@@ -234,10 +239,10 @@ Status TakeCalibrated(const MoeModel& model, const WriteArguments& arguments, Wr
   job.calibrated_store = run.store;
   job.write.slice.calibrated = job.calibrated.get();
   PrintNotes({CalibratedSummary(job.calibrated->record(), seconds)});
-  if (refitted > 0)
-    PrintNotes(
-        {"refitted experts are encoded without feedback; trunk and other experts come from "
-         "the calibration"});
+  if (refitted > 0 && !job.calibrated->record().groups)
+    PrintNotes({Cat(run.store,
+                    " has no groups: refitted experts are encoded without feedback; "
+                    "--calibrate encodes them with it")});
   return Ok();
 }
 

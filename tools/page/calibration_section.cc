@@ -13,8 +13,26 @@ namespace {
 
 // ---- The record of a calibration
 
-std::string NameOfLayer(const CalibratedRecord& record, const CalibratedOutcome& outcome) {
-  return outcome.layer == record.layer_count ? "output" : Cat("layer ", outcome.layer);
+// A layer of the model or, if its experts were refitted, of a group.
+struct NamedOutcome {
+  std::string name;
+  const CalibratedOutcome& outcome;
+};
+
+std::vector<NamedOutcome> OutcomesOf(const CalibratedRecord& record) {
+  std::vector<NamedOutcome> all;
+  for (const CalibratedOutcome& outcome : record.layers) {
+    const bool output = outcome.layer == record.layer_count;
+    all.push_back({output ? "output" : Cat("layer ", outcome.layer), outcome});
+  }
+  const size_t groups = record.groups ? record.groups->layers.size() : 0;
+  for (size_t group = 0; group < groups; ++group) {
+    for (const CalibratedOutcome& outcome : record.groups->layers[group]) {
+      if (outcome.matrices > 0)
+        all.push_back({Cat("group ", group, ", layer ", outcome.layer), outcome});
+    }
+  }
+  return all;
 }
 
 // What encoding adds to the error, as a share of what it adds without feedback; no value where that
@@ -40,10 +58,9 @@ std::string ShareTip(double share) {
 
 std::string ErrorsPicture(const CalibratedRecord& record) {
   PageBars picture{"Error that encoding adds in each layer", "error added", {}, PercentText};
-  for (const CalibratedOutcome& outcome : record.layers) {
+  for (const auto& [name, outcome] : OutcomesOf(record)) {
     const std::optional<double> left = ErrorLeft(outcome);
-    if (left)
-      picture.bars.push_back({NameOfLayer(record, outcome), *left, 0, "k2", ShareTip(*left)});
+    if (left) picture.bars.push_back({name, *left, 0, "k2", ShareTip(*left)});
   }
   return BarsPicture(picture);
 }
@@ -52,12 +69,11 @@ HtmlTable ErrorsTable(const CalibratedRecord& record, size_t number) {
   HtmlTable table(Cat("table-calibration-", number), "Matrices of each layer",
                   {"layer", ">matrices", ">with feedback", ">too few tokens",
                    ">no better on held-out text", ">not multiplied", ">error added"});
-  for (const CalibratedOutcome& outcome : record.layers) {
+  for (const auto& [name, outcome] : OutcomesOf(record)) {
     const std::optional<double> left = ErrorLeft(outcome);
-    table.Row({NameOfLayer(record, outcome), FormatCount(outcome.matrices),
-               FormatCount(outcome.accepted), FormatCount(outcome.few_tokens),
-               FormatCount(outcome.worse), FormatCount(outcome.unseen),
-               left ? ShareText(*left) : "-"});
+    table.Row({name, FormatCount(outcome.matrices), FormatCount(outcome.accepted),
+               FormatCount(outcome.few_tokens), FormatCount(outcome.worse),
+               FormatCount(outcome.unseen), left ? ShareText(*left) : "-"});
   }
   return table;
 }

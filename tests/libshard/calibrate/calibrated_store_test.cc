@@ -54,6 +54,20 @@ CalibratedOutcome NoMatrix(uint32_t layer) {
   return outcome;
 }
 
+CalibratedOutcome OutcomeOfExperts(uint32_t layer) {
+  CalibratedOutcome outcome = Outcome(layer);
+  outcome.experts = {{1, outcome}, {2, outcome}};
+  return outcome;
+}
+
+EncodedTensors TensorsOfGroup() {
+  EncodedTensors tensors;
+  tensors["blk.0.ffn_up_exps.weight"].assign(2 * 144, std::byte{3});
+  return tensors;
+}
+
+constexpr const char* kRefit = "0123456789abcdef";
+
 class SmallStore : public testing::Test {
  protected:
   CalibratedStoreWriter Writer(const CalibratedRecord& record = SmallCalibration()) {
@@ -67,6 +81,12 @@ class SmallStore : public testing::Test {
     CalibratedStoreWriter writer = Writer();
     ASSERT_TRUE(writer.Add(Outcome(0), SmallTensors(), SmallTypes()));
     ASSERT_TRUE(writer.Add(NoMatrix(1), {}, SmallTypes()));
+  }
+  // The same with the only layer of group 0.
+  void WriteGroup() {
+    WriteFinished();
+    ASSERT_TRUE(
+        Writer().AddToGroup(kRefit, 0, OutcomeOfExperts(0), TensorsOfGroup(), SmallTypes()));
   }
   Error ReadError() const {
     const auto store = CalibratedStore::Open(directory_);
@@ -114,6 +134,67 @@ TEST_F(SmallStore, ResumesAfterItsLastLayer) {
   EXPECT_EQ(*read, SmallTensors());
   ASSERT_TRUE(again.Add(NoMatrix(1), {}, SmallTypes()));
   EXPECT_TRUE(CalibratedStore::Open(directory_)->record().finished());
+}
+
+TEST_F(SmallStore, HasTheRefittedExpertsOfGroups) {
+  WriteGroup();
+  EXPECT_TRUE(fs::exists(directory_ / "group-000-layer-000.bin"));
+  const auto store = CalibratedStore::Open(directory_);
+  ASSERT_TRUE(store) << store.error().message;
+  const CalibratedRecord& record = store->record();
+  EXPECT_TRUE(record.finished());
+  ASSERT_NE(record.FindInGroup(0, 0), nullptr);
+  EXPECT_EQ(record.FindInGroup(0, 0)->experts.back().id, 2u);
+  EXPECT_EQ(record.FindInGroup(0, 1), nullptr);
+  EXPECT_EQ(record.FindInGroup(1, 0), nullptr);
+  EXPECT_EQ(record.sum().matrices, 8u);
+  EXPECT_TRUE(store->CheckInGroup(0, 0));
+  const auto read = store->ReadInGroup(0, 0);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(*read, TensorsOfGroup());
+  fixtures::WriteFile(directory_ / "group-000-layer-000.bin", std::string(288, 'x'));
+  EXPECT_THAT(store->CheckInGroup(0, 0).error().message,
+              HasSubstr("group-000-layer-000.bin: sha256: expected "));
+}
+
+TEST_F(SmallStore, HasGroupsOfOneRefit) {
+  WriteGroup();
+  CalibratedRecord wanted = SmallCalibration();
+  wanted.groups = CalibratedGroups{kRefit, {}};
+  EXPECT_EQ(Writer(wanted).record().groups->layers.size(), 1u);
+  wanted.groups->refit = "fedcba9876543210";
+  const auto other = CalibratedStoreWriter::Open(directory_, wanted);
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, Code::kMismatch);
+  EXPECT_THAT(other.error().message,
+              HasSubstr("refit of the groups: expected fedcba9876543210, found 0123456789abcdef"));
+}
+
+TEST_F(SmallStore, RefusesGroupsThatAreWrong) {
+  const auto layer = [](Json& document) -> Json& { return document["groups"]["layers"][0][0]; };
+  const std::pair<std::function<void(Json&)>, const char*> cases[] = {
+      {[](Json& d) { d["groups"]["refit"] = "x"; }, "refit: expected 16 hexadecimal digits"},
+      {[](Json& d) { d["groups"]["layers"][0] = 1; }, "layers: expected an array for each group"},
+      {[&](Json& d) { layer(d)["layer"] = 1; }, "layers 0: layer: expected 0, found 1"},
+      {[&](Json& d) { layer(d)["experts"][1]["id"] = 1; },
+       "id: expected experts in ascending order"},
+      {[&](Json& d) { layer(d).erase("experts"); }, "expected rows of 0 experts, found 288 bytes"},
+      {[&](Json& d) {
+         Json more = layer(d);
+         more["layer"] = 1;
+         more["tensors"] = Json::array();
+         more.erase("sha256");
+         d["groups"]["layers"][0].push_back(more);
+       },
+       "groups: expected at most 1 layers of each"},
+  };
+  for (const auto& [change, message] : cases) {
+    WriteGroup();
+    Change(change);
+    EXPECT_EQ(ReadError().code, Code::kCorrupt) << message;
+    EXPECT_THAT(ReadError().message, HasSubstr(message));
+    fs::remove_all(directory_);
+  }
 }
 
 TEST_F(SmallStore, RefusesAnotherCalibrationAndSaysWhatDiffers) {

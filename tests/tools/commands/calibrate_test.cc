@@ -269,19 +269,6 @@ TEST_F(Calibrated, IsEncodedAgainByAVerifier) {
   EXPECT_THAT(layer.err, HasSubstr("expected a layer of at most 3, the output, found 4"));
 }
 
-TEST(Calibrate, BuildsADistributionFromTextWithRefittedGroups) {
-  const Workspace workspace;
-  const ToolRun run = workspace.Moepack(
-      std::string("build fixtures/tiny-moe --groups 2 --quantize Q4_K --prove --refit "
-                  "--text fixtures/texts/manual.md --most-tokens 300 --context 64 "
-                  "--least-tokens 20 --steps ridge -o out") +
-      kTextOfBuild);
-  ASSERT_EQ(run.status, 0) << run.err << run.out;
-  EXPECT_THAT(run.err, HasSubstr("refitted experts are encoded without feedback"));
-  EXPECT_TRUE(std::filesystem::exists(workspace / "out.calibrated/calibration.json"));
-  EXPECT_EQ(workspace.Moepack("check out").status, 0);
-}
-
 // The text gives every column its importance.
 TEST(Calibrate, TakesThePlaceOfAnImportanceMatrix) {
   const Workspace workspace;

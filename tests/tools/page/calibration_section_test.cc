@@ -32,6 +32,21 @@ TEST(CalibrationSectionTest, TheTableHasEveryLayer) {
               HasSubstr("on <b>4,000 tokens</b>: 31 of 41 matrices are encoded with feedback"));
 }
 
+TEST(CalibrationSectionTest, TheTableHasTheLayersOfGroupsWithRefittedExperts) {
+  PageInputs inputs;
+  inputs.calibrations = {SomeCalibration()};
+  CalibratedRecord& record = inputs.calibrations[0];
+  CalibratedOutcome refitted = record.layers[0], none;
+  none.layer = 1;
+  record.groups = CalibratedGroups{std::string(16, 'a'), {{refitted, none}}};
+  const auto section = CalibrationSection(inputs);
+  ASSERT_TRUE(section);
+  const auto table = TableOf(section->body, "table-calibration-1");
+  ASSERT_EQ(table.size(), 5u);
+  EXPECT_THAT(table[4], ElementsAre("group 0, layer 0", "20", "15", "3", "2", "0", "62.5 %"));
+  EXPECT_THAT(section->findings.front(), HasSubstr("46 of 61 matrices are encoded with feedback"));
+}
+
 // Feedback may make up for more of what earlier layers got wrong than rounding costs.
 TEST(CalibrationSectionTest, AnErrorBelowThatOfTheSourceIsNoShare) {
   PageInputs inputs;

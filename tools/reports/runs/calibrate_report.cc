@@ -32,19 +32,25 @@ std::string Matrices(uint64_t count) {
   return Cat(FormatCount(count), count == 1 ? " matrix" : " matrices");
 }
 
+std::string Line(const std::string& name, const CalibratedFigures& figures, bool again) {
+  if (figures.matrices == 0) return Cat(name, ": no matrix to encode");
+  const std::string reasons = Reasons(figures);
+  return Cat(name, ": ", FormatCount(figures.accepted), " of ", Matrices(figures.matrices),
+             " with feedback", reasons.empty() ? "" : Cat(" (", reasons, ")"),
+             again ? "; done before" : "");
+}
+
 }  // namespace
 }  // namespace calibrate_report
 
 std::string CalibratedLine(const CalibratedRecord& record, const CalibratedOutcome& outcome,
                            bool again) {
-  using namespace calibrate_report;
   const bool output = outcome.layer == record.layer_count;
-  const std::string name = output ? "output" : Cat("layer ", outcome.layer);
-  if (outcome.matrices == 0) return Cat(name, ": no matrix to encode");
-  const std::string reasons = Reasons(outcome);
-  return Cat(name, ": ", FormatCount(outcome.accepted), " of ", Matrices(outcome.matrices),
-             " with feedback", reasons.empty() ? "" : Cat(" (", reasons, ")"),
-             again ? "; done before" : "");
+  return calibrate_report::Line(output ? "output" : Cat("layer ", outcome.layer), outcome, again);
+}
+
+std::string CalibratedGroupLine(uint32_t group, const CalibratedOutcome& outcome, bool again) {
+  return calibrate_report::Line(Cat("group ", group, ", layer ", outcome.layer), outcome, again);
 }
 
 std::string CalibrateNeedsText(const CalibrateNeeds& needs) {
@@ -52,8 +58,9 @@ std::string CalibrateNeedsText(const CalibrateNeeds& needs) {
   const runtime::CalibrateEstimate& estimate = needs.estimate;
   const std::string taken = TakenLines(needs.buckets);
   return Cat(taken, taken.empty() ? "" : "\n", "calibration: ", FormatCount(needs.tokens),
-             " tokens (about ", FormatCount(estimate.tokens_needed), " are enough); ",
-             FormatBytes(RowsInMemory(needs) + estimate.matrix_bytes),
+             " tokens (about ", FormatCount(estimate.tokens_needed), " are enough)",
+             needs.groups == 0 ? "" : Cat(" through the model and ", Plural(needs.groups, "group")),
+             "; ", FormatBytes(RowsInMemory(needs) + estimate.matrix_bytes),
              " of activations and matrices, ", FormatBytes(estimate.weight_bytes),
              " of weights in memory, ", FormatBytes(estimate.row_bytes - RowsInMemory(needs)),
              " on disk; about ", FormatElapsed(estimate.seconds),

@@ -15,13 +15,17 @@ namespace moepack::cli {
 std::string CalibratedLine(const CalibratedRecord& record, const CalibratedOutcome& outcome,
                            bool again);
 
+// The same about a layer of a group, whose refitted experts were encoded.
+std::string CalibratedGroupLine(uint32_t group, const CalibratedOutcome& outcome, bool again);
+
 // What a calibration will need.
 struct CalibrateNeeds {
   runtime::CalibrateEstimate estimate;
   std::vector<runtime::CalibrationBucket> buckets;
   uint64_t tokens = 0;
   uint64_t memory = 0;    // CalibrateOptions::memory
-  uint32_t machines = 1;  // like this one that share the experts
+  uint32_t machines = 1;  // like this one that share the work
+  size_t groups = 0;      // whose refitted experts are encoded, too
 };
 std::string CalibrateNeedsText(const CalibrateNeeds& needs);
 Json CalibrateNeedsJson(const CalibrateNeeds& needs);
