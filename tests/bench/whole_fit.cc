@@ -20,6 +20,29 @@ double MedianProcessorTime(const Series& series) {
   return MedianSeconds(samples);
 }
 
+// What is measured on one checkpoint, in `scratch`.
+struct FitCommands {
+  Command pass, calibrate, fit, tune;
+};
+
+FitCommands CommandsOf(const std::string& moepack, const fs::path& scratch) {
+  const auto in = [&](const char* name) { return (scratch / name).string(); };
+  const auto refit = [&](const Command& steps) {
+    Command command = {moepack,   "refit",     in("source"), "--plan",          in("plan.json"),
+                       "--only",  "group:0",   "--text",     in("texts.jsonl"), "--jobs",
+                       "1",       "--threads", "1",          "--least-tokens",  "100",
+                       "--store", in("store")};
+    command.insert(command.end(), steps.begin(), steps.end());
+    return command;
+  };
+  return {{moepack, "profile", in("source"), "--text", in("texts.jsonl"), "--no-verify",
+           "--threads", "1", "-o", in("statistics.json"), "--imatrix", in("imatrix.gguf")},
+          {moepack, "quantize", in("source"), "--recipe", "Q4_K_M", "--pre", "qwen2", "--calibrate",
+           in("texts.jsonl"), "--jobs", "1", "-o", in("model.gguf")},
+          refit({"--steps", "ridge,refill,router,ridge"}),
+          refit({"--steps", "ridge,refill,tune,ridge", "--updates", kUpdates})};
+}
+
 }  // namespace
 
 // `beside`: what is measured on the same tokens.
@@ -37,42 +60,14 @@ void Run::AddProcessorTime(const std::string& work, const Series& ours, const Se
 }
 
 Status Run::Fit(uint32_t experts, uint32_t sessions, int repetitions) {
-  const std::string source = In("source").string(), texts = In("texts.jsonl").string();
-  const std::string plan = In("plan.json").string(), store = In("store").string();
+  const std::string source = In("source").string();
   SHARD_CHECK(MakeCheckpoint(
       source, {"--layers", "1", "--experts", std::to_string(experts), "--hidden", "2048", "--ff",
                "768", "--top-k", "2", "--head-size", "128", "--vocabulary", "4096"}));
-  SHARD_CHECK(WriteTexts(texts, sessions, kSessionTokens));
-  SHARD_CHECK(RunCommand({options_.moepack, "plan", source, "--groups", "2", "-o", plan}));
-  const Command pass = {options_.moepack, "profile",         source, "--text", texts,
-                        "--no-verify",    "--threads",       "1",    "-o",     In("s.json"),
-                        "--imatrix",      In("imatrix.gguf")};
-  const Command calibrate = {options_.moepack, "quantize",    source, "--recipe", "Q4_K_M", "--pre",
-                             "qwen2",          "--calibrate", texts,  "--jobs",   "1",      "-o",
-                             In("model.gguf")};
-  const auto refit = [&](Command steps) {
-    Command command = {options_.moepack,
-                       "refit",
-                       source,
-                       "--plan",
-                       plan,
-                       "--only",
-                       "group:0",
-                       "--text",
-                       texts,
-                       "--jobs",
-                       "1",
-                       "--threads",
-                       "1",
-                       "--least-tokens",
-                       "100",
-                       "--store",
-                       store};
-    command.insert(command.end(), steps.begin(), steps.end());
-    return command;
-  };
-  const Command tuning = refit({"--steps", "ridge,refill,tune,ridge", "--updates", kUpdates});
-  const Command fitting = refit({"--steps", "ridge,refill,router,ridge"});
+  SHARD_CHECK(WriteTexts(In("texts.jsonl"), sessions, kSessionTokens));
+  SHARD_CHECK(RunCommand(
+      {options_.moepack, "plan", source, "--groups", "2", "-o", In("plan.json").string()}));
+  const FitCommands commands = CommandsOf(options_.moepack, options_.scratch);
   const std::string size =
       Cat(", 1 layer, ", moepack::FormatCount(sessions * kSessionTokens), " tokens");
   Series passes{"profile --imatrix", {}}, calibrations{"quantize --calibrate" + size, {}},
@@ -80,23 +75,20 @@ Status Run::Fit(uint32_t experts, uint32_t sessions, int repetitions) {
   for (int i = 0; i < repetitions; ++i) {
     std::cerr << "calibrate and refit: " << i + 1 << " of " << repetitions << '\n';
     for (const auto& [command, series] :
-         {std::pair{&pass, &passes}, std::pair{&calibrate, &calibrations},
-          std::pair{&fitting, &fits}, std::pair{&tuning, &tunings}}) {
-      for (const char* left : {"s.json", "imatrix.gguf", "model.gguf", "model.gguf.calibrated"})
+         {std::pair{&commands.pass, &passes}, std::pair{&commands.calibrate, &calibrations},
+          std::pair{&commands.fit, &fits}, std::pair{&commands.tune, &tunings}}) {
+      for (const char* left :
+           {"statistics.json", "imatrix.gguf", "model.gguf", "model.gguf.calibrated", "store"})
         fs::remove_all(In(left));
-      fs::remove_all(store);
       SHARD_TRY(const Sample sample, RunCommand(*command));
       series->samples.push_back(sample);
     }
   }
-  const std::string of = Cat(" of ", experts, " experts, ");
-  AddProcessorTime(Cat("quantize --calibrate --recipe Q4_K_M", size, of, "one core"), calibrations,
-                   &passes);
-  AddProcessorTime(
-      Cat("refit, ridge, refill, router, ridge", size, ", ", experts / 2, of, "one core"), fits,
-      nullptr);
-  AddProcessorTime(Cat("refit, ridge, refill, tune with ", kUpdates, " updates, ridge", size, ", ",
-                       experts / 2, of, "one core"),
+  const std::string all = Cat(size, " of ", experts, " experts, one core");
+  const std::string half = Cat(size, ", ", experts / 2, " of ", experts, " experts, one core");
+  AddProcessorTime("quantize --calibrate --recipe Q4_K_M" + all, calibrations, &passes);
+  AddProcessorTime("refit, ridge, refill, router, ridge" + half, fits, nullptr);
+  AddProcessorTime(Cat("refit, ridge, refill, tune with ", kUpdates, " updates, ridge", half),
                    tunings, nullptr);
   for (Series* series : {&passes, &calibrations, &fits, &tunings})
     report_.series.push_back(std::move(*series));
