@@ -254,12 +254,15 @@ double TokensFor(const LayerWork& layer) {
   return static_cast<double>(kTokensPerInput) * std::max(trunk, choices);
 }
 
-// The work of each group's node, the largest first.
-std::vector<Effort> WorkOfGroups(const ModelWork& model, const CalibrateShape& shape) {
+// The work of each group's node, that with most products first. A node's last layer is followed by
+// nothing: the output is the model's.
+std::vector<Effort> WorkOfGroups(const ModelWork& model, uint32_t layers,
+                                 const CalibrateShape& shape) {
   std::vector<Effort> all;
   for (const GroupExperts& group : shape.groups) {
     Effort work;
     for (const auto& [layer, whole] : model.layers) {
+      if (layer >= layers) break;
       const auto found = group.find(layer);
       const GroupLayer own = found == group.end() ? GroupLayer() : found->second;
       work.Add(WorkOfGroup(whole, static_cast<double>(shape.tokens), own), 1);
@@ -271,14 +274,14 @@ std::vector<Effort> WorkOfGroups(const ModelWork& model, const CalibrateShape& s
   return all;
 }
 
-// The largest layer of a group's node in F32.
+// The largest layer of a group's node in F32, with what the refit store has of it.
 uint64_t BytesOfNode(const ModelWork& model, std::span<const GroupExperts> groups) {
   double most = 0;
   for (const GroupExperts& group : groups) {
     for (const auto& [layer, own] : group) {
       const auto found = model.layers.find(layer);
       if (found != model.layers.end())
-        most = std::max(most, static_cast<double>(own.held) * found->second.expert);
+        most = std::max(most, static_cast<double>(own.held + own.refitted) * found->second.expert);
     }
   }
   return static_cast<uint64_t>(most) * sizeof(float);
@@ -299,7 +302,7 @@ CalibrateEstimate EstimateCalibration(const Model& model, const TensorTypes& typ
   const auto& device = static_cast<const DeviceModel&>(model);
   const ModelSpec& spec = device.spec();
   const ModelWork layers = WorkOfModel(device, types);
-  const std::vector<Effort> groups = WorkOfGroups(layers, shape);
+  const std::vector<Effort> groups = WorkOfGroups(layers, spec.layers, shape);
   Trials trials;
   const auto seconds = [&](uint32_t machines) {
     Effort work;
@@ -316,9 +319,10 @@ CalibrateEstimate EstimateCalibration(const Model& model, const TensorTypes& typ
   estimate.tokens_needed = TokensForCalibration(model, types);
   estimate.weight_bytes =
       device.device_bytes() + layers.expert_bytes + BytesOfNode(layers, shape.groups);
+  // Of both streams: themselves, the inputs of experts and their sums, and perhaps of routers.
   const uint64_t router = SetsExpertsApart(spec) ? spec.width : 0;
   estimate.row_bytes =
-      shape.tokens * (3ull * spec.expert_width() + router + 2ull * spec.width) * sizeof(float);
+      shape.tokens * 2 * (2ull * spec.expert_width() + router + spec.width) * sizeof(float);
   estimate.matrix_bytes = layers.widest * layers.widest * kBytesOfSquare;
   return estimate;
 }

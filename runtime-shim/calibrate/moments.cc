@@ -80,7 +80,7 @@ void MomentSums::Add(std::span<const float> rows, std::span<const float> full) {
 // Rows [kRowsHeld, padded] as columns.
 void MomentSums::Turn(const std::vector<float>& rows, std::vector<float>& turned) const {
   ForPieces(padded_, kPanelColumns, jobs_, [&](size_t left, size_t right) {
-    TurnRows({rows.data() + left, padded_, held_, right - left}, turned.data() + left * kRowsHeld,
+    TurnRows({rows.data() + left, held_, right - left, padded_}, turned.data() + left * kRowsHeld,
              kRowsHeld);
   });
 }

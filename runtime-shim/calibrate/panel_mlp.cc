@@ -15,7 +15,7 @@ void MakePanel(std::span<const float> rows, size_t columns, std::span<const floa
                std::vector<float>& panel) {
   const size_t count = rows.size() / columns;
   panel.assign(columns * kPanelColumns, 0);
-  TurnRows({rows.data(), columns, count, columns}, panel.data(), kPanelColumns);
+  TurnRows(FloatMatrix::Of(rows, columns), panel.data(), kPanelColumns);
   if (factors.empty()) return;
   for (size_t c = 0; c < columns; ++c) {
     for (size_t t = 0; t < count; ++t) panel[c * kPanelColumns + t] *= factors[t];
@@ -23,7 +23,7 @@ void MakePanel(std::span<const float> rows, size_t columns, std::span<const floa
 }
 
 void TurnBack(const std::vector<float>& panel, size_t columns, std::span<float> rows) {
-  TurnRows({panel.data(), kPanelColumns, columns, rows.size() / columns}, rows.data(), columns);
+  TurnRows({panel.data(), columns, rows.size() / columns, kPanelColumns}, rows.data(), columns);
 }
 
 void Multiply(const HostLinear& linear, const std::vector<float>& panel, std::vector<float>& out) {

@@ -330,8 +330,8 @@ class CpuExecutor : public ReferenceExecutor {
     Share(Pieces(y.count, kColumnsOfTile), worth, [&](SharedItems& items) {
       while (const auto piece = items.Take()) {
         const auto first = static_cast<uint32_t>(*piece * kColumnsOfTile);
-        TurnRows({RowOf(x, 0).data() + first, x.stride, x.count,
-                  std::min(kColumnsOfTile, y.count - first)},
+        TurnRows({RowOf(x, 0).data() + first, x.count, std::min(kColumnsOfTile, y.count - first),
+                  x.stride},
                  RowOf(y, first).data(), y.stride);
       }
     });

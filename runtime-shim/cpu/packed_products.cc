@@ -17,6 +17,7 @@ constexpr size_t kDepth = 512;
 // less time than starting threads.
 constexpr size_t kValuesOfPiece = 1 << 16;
 constexpr size_t kWorthThreads = 1 << 22;
+
 size_t PiecesOf(size_t whole, size_t piece) { return (whole + piece - 1) / piece; }
 
 // A block of sums: rows [row, row + count) of the left side with panels [panel, end).
@@ -37,8 +38,7 @@ void AddBlock(const FloatMatrix& a, const PackedMatrix& b, const SumBlock& block
   }
 }
 
-// Calls work(block, scratch) for blocks that cover a product. The scratch has room for the sums of
-// a block.
+// Calls work(block) for blocks that cover a product.
 template <class Work>
 void ForBlocks(const FloatMatrix& a, const PackedMatrix& b, size_t rows, size_t jobs,
                const Work& work) {
@@ -91,7 +91,7 @@ void PackedMatrix::PackTurned(const FloatMatrix& turned, size_t jobs) {
     const size_t some = std::min(kPanelColumns, columns_ - first);
     float* const to = values_.data() + panel * depth_ * kPanelColumns;
     if (some < kPanelColumns) std::fill_n(to, depth_ * kPanelColumns, 0.0f);
-    TurnRows({turned.row(first), turned.stride, some, depth_}, to, kPanelColumns);
+    TurnRows(turned.Rows(first, some), to, kPanelColumns);
   });
 }
 
@@ -141,7 +141,7 @@ void TurnMatrix(const FloatMatrix& from, size_t stride, size_t jobs, std::vector
   constexpr size_t kColumnsOfPiece = 64;
   ForPieces(from.columns, kColumnsOfPiece, from.rows * from.columns > kValuesOfPiece ? jobs : 1,
             [&](size_t begin, size_t end) {
-              TurnRows({from.first + begin, from.stride, from.rows, end - begin},
+              TurnRows({from.first + begin, from.rows, end - begin, from.stride},
                        to.data() + begin * stride, stride);
             });
 }

@@ -7,23 +7,10 @@
 #include <span>
 #include <vector>
 
+#include "runtime-shim/cpu/float_matrix.h"
 #include "runtime-shim/cpu/panels.h"
 
 namespace moepack::runtime {
-
-// Borrowed rows of floats; row i starts at first + i * stride.
-struct FloatMatrix {
-  const float* first = nullptr;
-  size_t rows = 0, columns = 0, stride = 0;
-
-  static FloatMatrix Of(std::span<const float> values, size_t columns) {
-    return {values.data(), columns == 0 ? 0 : values.size() / columns, columns, columns};
-  }
-  const float* row(size_t i) const { return first + i * stride; }
-  FloatMatrix Rows(size_t begin, size_t count) const {
-    return {row(begin), count, columns, stride};
-  }
-};
 
 // The right side of a product, B [depth, columns]. Its memory is used again by the next Pack.
 class PackedMatrix {

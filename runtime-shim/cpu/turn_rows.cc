@@ -11,14 +11,14 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-HWY_INLINE void TurnOneByOne(const StraightRows& from, float* to, size_t stride) {
+HWY_INLINE void TurnOneByOne(const FloatMatrix& from, float* to, size_t stride) {
   for (size_t r = 0; r < from.rows; ++r) {
     for (size_t c = 0; c < from.columns; ++c) to[c * stride + r] = from.first[r * from.stride + c];
   }
 }
 
 #if HWY_TARGET == HWY_SCALAR
-void TurnRowsLanes(const StraightRows& from, float* to, size_t stride) {
+void TurnRowsLanes(const FloatMatrix& from, float* to, size_t stride) {
   TurnOneByOne(from, to, stride);
 }
 #else
@@ -44,7 +44,7 @@ HWY_INLINE void TurnQuad(const float* from, size_t from_stride, float* to, size_
   hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high_ab, high_ce)), d, to + 3 * stride);
 }
 
-void TurnRowsLanes(const StraightRows& from, float* to, size_t stride) {
+void TurnRowsLanes(const FloatMatrix& from, float* to, size_t stride) {
   const size_t rows = from.rows / kLine * kLine, columns = from.columns / kLine * kLine;
   for (size_t top = 0; top < rows; top += kLine) {
     for (size_t left = 0; left < columns; left += kLine) {
@@ -55,10 +55,9 @@ void TurnRowsLanes(const StraightRows& from, float* to, size_t stride) {
     }
   }
   // What is right of the tiles, and what is below them.
-  TurnOneByOne({from.first + columns, from.stride, rows, from.columns - columns},
+  TurnOneByOne({from.first + columns, rows, from.columns - columns, from.stride},
                to + columns * stride, stride);
-  TurnOneByOne({from.first + rows * from.stride, from.stride, from.rows - rows, from.columns},
-               to + rows, stride);
+  TurnOneByOne(from.Rows(rows, from.rows - rows), to + rows, stride);
 }
 #endif
 
@@ -71,11 +70,11 @@ namespace moepack::runtime {
 
 HWY_EXPORT(TurnRowsLanes);
 
-void TurnRows(const StraightRows& from, float* to, size_t stride) {
+void TurnRows(const FloatMatrix& from, float* to, size_t stride) {
   HWY_DYNAMIC_DISPATCH(TurnRowsLanes)(from, to, stride);
 }
 
-void TurnRowsRef(const StraightRows& from, float* to, size_t stride) {
+void TurnRowsRef(const FloatMatrix& from, float* to, size_t stride) {
   for (size_t r = 0; r < from.rows; ++r) {
     for (size_t c = 0; c < from.columns; ++c) to[c * stride + r] = from.first[r * from.stride + c];
   }

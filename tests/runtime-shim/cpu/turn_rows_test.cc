@@ -14,8 +14,8 @@ TEST(TurnRows, MatchesTheReference) {
       const size_t from_stride = columns + 5, stride = rows + 3;
       const std::vector<float> from = RandomFloats(rows * from_stride + 1, 1);
       std::vector<float> found = RandomFloats(columns * stride, 2), wanted = found;
-      TurnRows({from.data(), from_stride, rows, columns}, found.data(), stride);
-      TurnRowsRef({from.data(), from_stride, rows, columns}, wanted.data(), stride);
+      TurnRows({from.data(), rows, columns, from_stride}, found.data(), stride);
+      TurnRowsRef({from.data(), rows, columns, from_stride}, wanted.data(), stride);
       EXPECT_EQ(found, wanted) << rows << " rows, " << columns << " columns";
     }
   }
