@@ -225,7 +225,7 @@ TEST_F(CalibratedGroups, CountInADryRun) {
       std::string(kWithCalibration) + "--refit-store out.refit --calibrated-store ";
   const ToolRun dry = Build(build + "none -o dry --dry-run");
   ASSERT_EQ(dry.status, 0) << dry.err;
-  EXPECT_THAT(dry.err, HasSubstr(" tokens through the model and 2 groups; "));
+  EXPECT_THAT(dry.out, HasSubstr(" are enough) through the model and 2 groups; "));
   const nlohmann::json planned =
       workspace_.Json(kSplitInTwo + build + "none -o dry --dry-run --json");
   const nlohmann::json written =
