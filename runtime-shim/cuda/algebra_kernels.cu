@@ -24,6 +24,11 @@ struct AddToDiagonalWork {
   __device__ void operator()(uint32_t, uint32_t i) const { At(matrix, i, i) += value; }
 };
 
+struct CopyColumnWork {
+  DoubleValues column, row;
+  __device__ void operator()(uint32_t, uint32_t i) const { At(row, 0, i) = At(column, i, 0); }
+};
+
 struct SetIdentityWork {
   DoubleValues matrix;
   __device__ void operator()(uint32_t row, uint32_t column) const {
@@ -223,6 +228,10 @@ void Clear(const DoubleValues& values, cudaStream_t stream) {
 
 void AddToDiagonal(const DoubleValues& matrix, double value, cudaStream_t stream) {
   Run(AddToDiagonalWork{matrix, value}, 1, matrix.count, stream);
+}
+
+void CopyColumn(const DoubleValues& column, const DoubleValues& row, cudaStream_t stream) {
+  Run(CopyColumnWork{column, row}, 1, column.count, stream);
 }
 
 void SetIdentity(const DoubleValues& matrix, cudaStream_t stream) {

@@ -14,6 +14,8 @@ namespace moepack::runtime::cuda {
 void AddToSums(const Floats& values, const DoubleValues& sums, cudaStream_t stream);
 void Clear(const DoubleValues& values, cudaStream_t stream);
 void AddToDiagonal(const DoubleValues& matrix, double value, cudaStream_t stream);
+// To a row.
+void CopyColumn(const DoubleValues& column, const DoubleValues& row, cudaStream_t stream);
 void SetIdentity(const DoubleValues& matrix, cudaStream_t stream);
 void SumSquares(const DoubleValues& values, const DoubleValues& squares, cudaStream_t stream);
 // `columns` are on the device, to.width of them.

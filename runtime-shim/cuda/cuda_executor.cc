@@ -168,12 +168,22 @@ void CudaExecutor::Write(std::span<const float> values, const Rows& to) {
 Status CudaExecutor::Read(const Rows& from, std::span<float> values) {
   if (!Ready()) return *failed_;
   const Floats floats = FloatsOf(from);
-  const size_t row = floats.width * sizeof(float);
-  if (!values.empty()) {
-    Note("read", cudaMemcpy2DAsync(values.data(), row, floats.data, floats.stride * sizeof(float),
-                                   row, floats.count, cudaMemcpyDeviceToHost, stream_));
-  }
+  if (!values.empty())
+    CopyToHost({reinterpret_cast<const uint8_t*>(floats.data), floats.width * sizeof(float),
+                floats.stride * sizeof(float), floats.count},
+               values.data());
   return Finish();
+}
+
+// Rows without gaps are one copy, which is faster than one of as many rows.
+void CudaExecutor::CopyToHost(const StridedBytes& from, void* to) {
+  if (from.stride_bytes == from.row_bytes) {
+    Note("read", cudaMemcpyAsync(to, from.data, from.row_bytes * from.count, cudaMemcpyDeviceToHost,
+                                 stream_));
+  } else {
+    Note("read", cudaMemcpy2DAsync(to, from.row_bytes, from.data, from.stride_bytes, from.row_bytes,
+                                   from.count, cudaMemcpyDeviceToHost, stream_));
+  }
 }
 
 Status CudaExecutor::Finish() {

@@ -1,5 +1,5 @@
 // Executor on one GPU: it uses one stream, and only Read, Finish and the ring of Upload wait for
-// it.
+// it; of its algebra, Read and Factorize.
 #pragma once
 
 #include <memory>
@@ -43,6 +43,12 @@ class CudaExecutor : public Executor {
   bool Ready();
   void Fail(Error error);
   void Note(const char* operation, cudaError_t error);
+  // Queues a copy to the host, row after row.
+  struct StridedBytes {
+    const uint8_t* data = nullptr;
+    uint64_t row_bytes = 0, stride_bytes = 0, count = 0;
+  };
+  void CopyToHost(const StridedBytes& from, void* to);
   // Notes errors from launching the operation's kernels.
   void NoteLaunch(const char* operation) { Note(operation, cudaGetLastError()); }
 

@@ -54,13 +54,16 @@ CudaAlgebra::~CudaAlgebra() {
 }
 
 void CudaAlgebra::Note(const char* operation, cublasStatus_t status) {
-  if (status != CUBLAS_STATUS_SUCCESS)
-    executor_.Fail(LibraryError("cuBLAS", operation, static_cast<int>(status)));
+  if (status != CUBLAS_STATUS_SUCCESS) Fail("cuBLAS", operation, static_cast<int>(status));
 }
 
 void CudaAlgebra::Note(const char* operation, cusolverStatus_t status) {
-  if (status != CUSOLVER_STATUS_SUCCESS)
-    executor_.Fail(LibraryError("cuSOLVER", operation, static_cast<int>(status)));
+  if (status != CUSOLVER_STATUS_SUCCESS) Fail("cuSOLVER", operation, static_cast<int>(status));
+}
+
+void CudaAlgebra::Fail(const char* library, const char* operation, int status) {
+  executor_.Note(operation, cudaStreamSynchronize(executor_.stream()));
+  executor_.Fail(LibraryError(library, operation, status));
 }
 
 uint8_t* CudaAlgebra::Scratch(uint64_t bytes) {
@@ -106,22 +109,24 @@ void CudaAlgebra::Clear(const Doubles& values) {
   executor_.NoteLaunch("clearing");
 }
 
-void CudaAlgebra::Write(std::span<const double> values, const Doubles& to) {
-  if (!executor_.Ready()) return;
-  const DoubleValues target = DoublesOf(to);
-  for (size_t row = 0; row < target.count; ++row)
-    executor_.Note("write", executor_.upload().Copy(
-                                std::as_bytes(values.subspan(row * target.width, target.width)),
-                                reinterpret_cast<uint8_t*>(target.data + row * target.stride)));
+DoubleValues CudaAlgebra::Gathered(const DoubleValues& column) {
+  auto* const room = reinterpret_cast<double*>(Scratch(uint64_t{column.count} * sizeof(double)));
+  if (room == nullptr) return column;
+  const DoubleValues gathered = {room, column.count, 1, column.count};
+  cuda::CopyColumn(column, gathered, executor_.stream());
+  executor_.NoteLaunch("column");
+  return gathered;
 }
 
 Status CudaAlgebra::Read(const Doubles& from, std::span<double> values) {
   if (executor_.Ready() && !values.empty()) {
-    const DoubleValues source = DoublesOf(from);
-    const size_t row = source.width * sizeof(double);
-    executor_.Note(
-        "read", cudaMemcpy2DAsync(values.data(), row, source.data, source.stride * sizeof(double),
-                                  row, source.count, cudaMemcpyDeviceToHost, executor_.stream()));
+    DoubleValues source = DoublesOf(from);
+    // A diagonal is gathered first, because copying value by value is slow.
+    if (source.width == 1 && source.stride > 1) source = Gathered(source);
+    executor_.CopyToHost(
+        {reinterpret_cast<const uint8_t*>(source.data), source.width * sizeof(double),
+         source.stride * sizeof(double), source.count},
+        values.data());
   }
   return executor_.Finish();
 }
@@ -146,15 +151,15 @@ Result<bool> CudaAlgebra::Factorize(const Doubles& matrix) {
   auto* const info = reinterpret_cast<int*>(info_->data());
   Note("factor", libraries_.factorize(solver_, CUBLAS_FILL_MODE_LOWER, size, own.data, stride, room,
                                       wanted, info));
-  int broken = 0;  // the row in which a pivot is not positive
-  executor_.Note("read", cudaMemcpyAsync(&broken, info, sizeof(broken), cudaMemcpyDeviceToHost,
+  executor_.Note("read", cudaMemcpyAsync(&broken_, info, sizeof(broken_), cudaMemcpyDeviceToHost,
                                          executor_.stream()));
   // A value that is not finite ends up in a pivot, which cuSOLVER need not notice.
   std::vector<double> pivots(own.count);
   const Doubles diagonal = {matrix.buffer, matrix.offset, matrix.count, 1, matrix.stride + 1};
   SHARD_CHECK(Read(diagonal, pivots));
-  return broken == 0 && std::all_of(pivots.begin(), pivots.end(),
-                                    [](double pivot) { return std::isfinite(pivot) && pivot > 0; });
+  return broken_ == 0 && std::all_of(pivots.begin(), pivots.end(), [](double pivot) {
+           return std::isfinite(pivot) && pivot > 0;
+         });
 }
 
 void CudaAlgebra::Solve(const Doubles& factor, const Doubles& right) {

@@ -9,6 +9,7 @@
 
 #include "runtime-shim/cuda/libraries.h"
 #include "runtime-shim/cuda/memory.h"
+#include "runtime-shim/cuda/products.h"
 #include "runtime-shim/executor/dense_algebra.h"
 
 namespace moepack::runtime::cuda {
@@ -21,11 +22,11 @@ class CudaAlgebra : public DenseAlgebra {
   static Result<std::unique_ptr<CudaAlgebra>> Make(CudaExecutor& executor);
   ~CudaAlgebra() override;
 
+  void Release() override { scratch_.reset(); }
   void Multiply(const Factor& a, const Factor& b, const Rows& out) override;
   void AddProduct(const Rows& a, const Rows& b, uint32_t some, const Doubles& sums) override;
 
   void Clear(const Doubles& values) override;
-  void Write(std::span<const double> values, const Doubles& to) override;
   Status Read(const Doubles& from, std::span<double> values) override;
   void AddToDiagonal(const Doubles& matrix, double value) override;
   Result<bool> Factorize(const Doubles& matrix) override;
@@ -48,14 +49,19 @@ class CudaAlgebra : public DenseAlgebra {
   Status Prepare();
   void Note(const char* operation, cublasStatus_t status);
   void Note(const char* operation, cusolverStatus_t status);
+  // A library also fails on a device that is lost, whose own error says more.
+  void Fail(const char* library, const char* operation, int status);
   // At least this many bytes, for one operation at a time; null, and noted, if there are too few.
   uint8_t* Scratch(uint64_t bytes);
+  // A column as a row without gaps, in the scratch.
+  DoubleValues Gathered(const DoubleValues& column);
 
   CudaExecutor& executor_;
   Libraries libraries_;
   cublasHandle_t blas_ = nullptr;
   cusolverDnHandle_t solver_ = nullptr;
   std::unique_ptr<DeviceBuffer> scratch_, info_;  // info_: what cuSOLVER says about a matrix
+  int broken_ = 0;  // the row in which a pivot is not positive; an error may leave its copy queued
 };
 
 }  // namespace moepack::runtime::cuda

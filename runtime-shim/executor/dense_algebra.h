@@ -42,10 +42,13 @@ struct AdamRows {
 // As in Executor: operations run in the order of the calls, together with those of the executor;
 // the caller has checked shapes and ranges, and outputs do not overlap inputs; and an error of the
 // device is returned by the next Read, Finish or Factorize (kUnavailable). Matrices of doubles are
-// symmetric where a comment says so; then only values with row <= column are read.
+// symmetric where a comment says so; then only values with row <= column are read, if the columns
+// of TakeColumns are ascending.
 class DenseAlgebra {
  public:
   virtual ~DenseAlgebra() = default;
+  // Frees what is kept from one operation to the next.
+  virtual void Release() = 0;
 
   // Products. Products and sums are F32, not rounded further to TF32 or BF16.
 
@@ -58,7 +61,6 @@ class DenseAlgebra {
   // Systems of equations, in F64.
 
   virtual void Clear(const Doubles& values) = 0;
-  virtual void Write(std::span<const double> values, const Doubles& to) = 0;
   virtual Status Read(const Doubles& from, std::span<double> values) = 0;
   virtual void AddToDiagonal(const Doubles& matrix, double value) = 0;
   // Replaces a symmetric matrix by its Cholesky factor, as Solve and InvertDiagonal take it. False

@@ -51,6 +51,8 @@ class ObservedExecutor final : public Executor {
   std::string description() const override { return executor_->description(); }
   uint64_t available() const override { return executor_->available(); }
   bool Supports(const quant::Format* format) const override { return executor_->Supports(format); }
+  // The observer does not see its products.
+  DenseAlgebra* algebra() override { return executor_->algebra(); }
 
   Result<BufferPtr> Allocate(uint64_t bytes) override { return executor_->Allocate(bytes); }
   Result<BufferPtr> Load(std::span<const std::byte> bytes) override;

@@ -12,10 +12,6 @@ namespace {
 // Rows that are read from a store at once.
 constexpr size_t kRowsOfLoad = 2048;
 
-// What the device has to spare beside the tables that are counted: those of a single expert, and
-// what its libraries take.
-constexpr uint64_t kSpareShare = 4;
-
 // A row as the vector that AddBias takes.
 Matrix AsVector(const Rows& row) {
   static const quant::Format* const format = quant::FindFormat("f32");
@@ -71,14 +67,16 @@ const DeviceNode::Part DeviceNode::kParts[6] = {
     {&RefittedExperts::down_bias, &DeviceExpert::down_bias, &RefittedExperts::hidden},
 };
 
+uint64_t DeviceNode::BytesOf(const NodeLayer& node) {
+  uint64_t values = 3 * node.tokens() * node.experts.hidden;
+  for (const Part& part : kParts) values += (node.experts.*part.array).size();
+  return values * sizeof(float);
+}
+
 Result<std::unique_ptr<DeviceNode>> DeviceNode::Make(Products& products, NodeLayer& node,
                                                      uint64_t more) {
   if (products.algebra() == nullptr || node.tokens() == 0) return std::unique_ptr<DeviceNode>();
-  uint64_t values = 3 * node.tokens() * node.experts.hidden;
-  for (const Part& part : kParts) values += (node.experts.*part.array).size();
-  const uint64_t needed = values * sizeof(float) + more;
-  if (needed + needed / kSpareShare > products.executor().available())
-    return std::unique_ptr<DeviceNode>();
+  if (!products.HasRoomFor(BytesOf(node) + more)) return std::unique_ptr<DeviceNode>();
   std::unique_ptr<DeviceNode> made(new DeviceNode(products, node));
   SHARD_CHECK(made->LoadTokens(*node.inputs, made->inputs_));
   SHARD_CHECK(made->LoadTokens(*node.targets, made->targets_));

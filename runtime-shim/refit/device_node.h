@@ -45,10 +45,12 @@ Result<double> MeanDiagonalOf(DenseAlgebra& algebra, const Doubles& matrix);
 
 class DeviceNode {
  public:
-  // Null where the executor has no algebra, or has too little memory for the node and `more` bytes.
-  // Borrows products and node.
+  // Null where the executor has no algebra, or no room for the node and `more` bytes
+  // (Products::HasRoomFor). Borrows products and node.
   static Result<std::unique_ptr<DeviceNode>> Make(Products& products, NodeLayer& node,
                                                   uint64_t more);
+  // Of its tokens and experts.
+  static uint64_t BytesOf(const NodeLayer& node);
 
   Executor& executor() const { return products_.executor(); }
   DenseAlgebra& algebra() const { return *products_.algebra(); }

@@ -17,16 +17,23 @@ const DeviceRefill::NeuronPart DeviceRefill::kNeuronParts[2] = {
     {&MlpWeights::up, &Neurons::up, &Neurons::up_bias, &DeviceExpert::up, &DeviceExpert::up_bias},
 };
 
+uint64_t DeviceRefill::BytesOf(const NodeLayer& node, uint64_t pool) {
+  const uint64_t hidden = node.experts.hidden, size = node.experts.width + pool;
+  uint64_t tokens = 0;  // of the largest expert
+  for (const ExpertTokens& expert : TokensOfExperts(node, false))
+    tokens = std::max<uint64_t>(tokens, expert.tokens.size());
+  const uint64_t scored = std::min(tokens, 2 * kScoredTokens), candidates = kCandidates * pool;
+  const uint64_t floats = tokens * (5 * hidden + 4 * size) + scored * 4 * candidates +
+                          (2 * size + 2 * pool + 3 * candidates) * hidden;
+  const uint64_t doubles = 3 * size * size + 2 * size * hidden;
+  return DeviceNode::BytesOf(node) + floats * sizeof(float) + doubles * sizeof(double);
+}
+
 Result<std::unique_ptr<DeviceRefill>> DeviceRefill::Make(Products& products,
                                                          const NeuronSource& source, uint64_t pool,
                                                          NodeLayer& node) {
-  const uint64_t hidden = node.experts.hidden, size = node.experts.width + pool;
-  const uint64_t tokens = node.tokens(), scored = kCandidates * pool;
-  const uint64_t floats =
-      tokens * (5 * hidden + 4 * size + 4 * scored) + (2 * size + 2 * pool + 3 * scored) * hidden;
-  const uint64_t doubles = 3 * size * size + 2 * size * hidden;
   SHARD_TRY(std::unique_ptr<DeviceNode> device,
-            DeviceNode::Make(products, node, floats * sizeof(float) + doubles * sizeof(double)));
+            DeviceNode::Make(products, node, BytesOf(node, pool) - DeviceNode::BytesOf(node)));
   if (device == nullptr) return std::unique_ptr<DeviceRefill>();
   return std::unique_ptr<DeviceRefill>(new DeviceRefill(std::move(device), source, pool));
 }

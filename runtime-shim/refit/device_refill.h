@@ -21,6 +21,8 @@ class DeviceRefill {
   // and outputs match the experts. `pool`: how many neurons join an expert.
   static Result<std::unique_ptr<DeviceRefill>> Make(Products& products, const NeuronSource& source,
                                                     uint64_t pool, NodeLayer& node);
+  // With its node; at most.
+  static uint64_t BytesOf(const NodeLayer& node, uint64_t pool);
 
   // Steps 1 (exact scores of the candidates) to 3 for the expert at this place. Leaves the new
   // expert in the node. kInvalidArgument for a matrix that is not positive definite.

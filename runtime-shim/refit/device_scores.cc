@@ -3,18 +3,11 @@
 #include "libshard/base/parallel.h"
 
 namespace moepack::runtime {
-namespace {
-
-// What the device has to spare beside the activations.
-constexpr uint64_t kSpareOfScores = 4;
-
-}  // namespace
 
 Result<std::unique_ptr<DeviceScores>> DeviceScores::Make(Products& products,
                                                          std::span<const MlpWeights* const> experts,
-                                                         const ExpertForm& form,
-                                                         std::span<const float> inputs,
-                                                         std::span<const float> gates) {
+                                                         const Sample& sample, uint64_t more) {
+  const auto& [form, inputs, gates] = sample;
   if (products.algebra() == nullptr || gates.empty()) return std::unique_ptr<DeviceScores>();
   std::unique_ptr<DeviceScores> scores(new DeviceScores(products));
   uint32_t neurons = 0;
@@ -24,8 +17,7 @@ Result<std::unique_ptr<DeviceScores>> DeviceScores::Make(Products& products,
     neurons += own;
   }
   const uint64_t needed = (uint64_t{neurons} * gates.size() + inputs.size()) * sizeof(float);
-  if (needed + needed / kSpareOfScores > products.executor().available())
-    return std::unique_ptr<DeviceScores>();
+  if (!products.HasRoomFor(needed + more)) return std::unique_ptr<DeviceScores>();
   Executor& executor = products.executor();
   DeviceTable table;
   SHARD_TRY(const Rows in, table.Take(executor, gates.size(), inputs.size() / gates.size()));

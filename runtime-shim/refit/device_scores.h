@@ -15,14 +15,16 @@ namespace moepack::runtime {
 
 class DeviceScores {
  public:
-  // Runs the neurons of all experts, some of which may be null, on these inputs [t, H]; with form's
-  // weigh_inputs, each row times its gate. Null where the executor has no algebra or too little
-  // memory. Borrows products.
+  // The inputs [t, H] of neurons; with form's weigh_inputs, each row times its gate.
+  struct Sample {
+    const ExpertForm& form;
+    std::span<const float> inputs, gates;
+  };
+  // Runs the neurons of all experts, some of which may be null, on a sample. Null where the
+  // executor has no algebra, or no room for their activations and `more` bytes. Borrows products.
   static Result<std::unique_ptr<DeviceScores>> Make(Products& products,
                                                     std::span<const MlpWeights* const> experts,
-                                                    const ExpertForm& form,
-                                                    std::span<const float> inputs,
-                                                    std::span<const float> gates);
+                                                    const Sample& sample, uint64_t more);
 
   // What an expert misses on some rows of the sample, [rows, width], and what multiplies the
   // activations there.

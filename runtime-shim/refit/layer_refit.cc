@@ -51,6 +51,7 @@ class LayerRefitter {
     if (!down.empty()) SHARD_CHECK(RidgeOnAll(down));
     // Steps that changed the outputs by differences left sums that were rounded in another order.
     SHARD_CHECK(RunDown(products_, node_));
+    done.without_room = products_.TakeRefusal();
     done.outcome.error_after = best;
     done.outcome.accepted = best < done.outcome.error_before;
     return done;

@@ -21,6 +21,8 @@ struct StepOutcome {
 struct LayerOutcome {
   RefitOutcome outcome;  // without a file
   std::vector<StepOutcome> steps;
+  // An executor with dense algebra had no room for all of a step, so that the host took a part.
+  bool without_room = false;
 };
 
 // Routes and runs the node as it is, and then takes the steps. Leaves the experts, routes and

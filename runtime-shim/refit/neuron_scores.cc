@@ -61,7 +61,7 @@ std::vector<size_t> LargestScores(std::span<const double> scores, size_t count) 
   return order;
 }
 
-Status NeuronScores::Run(uint64_t memory) {
+Status NeuronScores::Run(uint64_t memory, uint64_t device_memory) {
   const size_t hidden = node_.experts.hidden;
   DrawRows(memory);
   std::vector<float> inputs(tokens_.size() * hidden);
@@ -69,7 +69,8 @@ Status NeuronScores::Run(uint64_t memory) {
   if (hidden > kDirections) directions_ = RandomDirections(hidden);
   std::vector<float> gates = gates_;
   gates.resize(tokens_.size(), 1);
-  SHARD_TRY(device_, DeviceScores::Make(products_, source_.experts, node_.form, inputs, gates));
+  SHARD_TRY(device_, DeviceScores::Make(products_, source_.experts, {node_.form, inputs, gates},
+                                        device_memory));
   if (device_ != nullptr) return Ok();
   activations_.resize(source_.experts.size());
   for (uint32_t id = 0; id < source_.experts.size(); ++id) {

@@ -41,7 +41,7 @@ inline constexpr size_t kDirections = 128;
 // The rows of the sample of a layer with as many `neurons` and `tokens` that count.
 uint64_t ScoredRows(uint64_t experts, uint64_t top_k, uint64_t neurons, uint64_t tokens,
                     uint64_t memory);
-// What the activations of a neuron on the sample take.
+// What the activations of neurons on the sample take on the host; on a device twice as much.
 inline uint64_t ScoredBytes(uint64_t rows, uint64_t neurons) {
   return rows * neurons * sizeof(uint16_t);
 }
@@ -57,8 +57,9 @@ class NeuronScores {
   NeuronScores(Products& products, NeuronSource source, const NodeLayer& node)
       : products_(products), source_(source), node_(node) {}
 
-  // Draws the sample and runs all neurons on it. `memory`: bytes for their activations.
-  Status Run(uint64_t memory);
+  // Draws the sample and runs all neurons on it. `memory`: bytes for their activations on the host,
+  // which decide how large the sample is. `device_memory`: bytes to leave free on a device.
+  Status Run(uint64_t memory, uint64_t device_memory = 0);
   // The best neurons of all other experts for the one at this place, best first.
   Result<std::vector<Neuron>> Best(size_t place, size_t count);
 

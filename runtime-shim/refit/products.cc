@@ -43,6 +43,9 @@ FloatMatrix MatrixOf(const FloatTable& table) {
   return FloatMatrix::Of(table.values, table.columns);
 }
 
+// The share of its memory that a step leaves to others.
+constexpr uint64_t kSpareOfStep = 4;
+
 // Rows of an executor as the weights of a product.
 Matrix AsWeights(const Rows& rows) {
   return {rows.buffer, rows.offset * sizeof(float), FloatFormat(), rows.count, rows.width};
@@ -58,6 +61,15 @@ void ScaleRows(std::span<const float> factors, size_t jobs, std::span<float> row
       for (float& value : rows.subspan(i * width, width)) value *= factors[i];
     }
   });
+}
+
+bool Products::HasRoomFor(uint64_t bytes) {
+  buffers_.clear();
+  factors_.clear();
+  algebra_->Release();
+  const bool fits = bytes + bytes / kSpareOfStep <= executor_.available();
+  refused_ = refused_ || !fits;
+  return fits;
 }
 
 Result<Rows> Products::Take(Use use, size_t count, size_t width) {
@@ -202,15 +214,18 @@ Result<Products::Sides> Products::WrittenSides(const FloatTable& a, const FloatT
   return Sides{left, right};
 }
 
-// Blocks are added up on the device, so that only their sum comes back.
+// One block after another is moved to the device, and only their sum comes back.
 Status Products::AddWithAlgebra(const FloatTable& a, const FloatTable& b, const DoubleBlock& out) {
   if (a.rows() == 0) return Ok();
-  SHARD_TRY(const Sides sides, WrittenSides(a, b));
   SHARD_TRY(const Rows room, Take(Use::kOut, a.columns, 2 * b.columns));
   const auto rows = static_cast<uint32_t>(a.columns), columns = static_cast<uint32_t>(b.columns);
   const Doubles sums = {room.buffer, 0, rows, columns, columns};
   algebra_->Clear(sums);
-  algebra_->AddProduct(sides.left, sides.right, kTokensOfSum, sums);
+  for (size_t first = 0; first < a.rows(); first += kTokensOfSum) {
+    const size_t some = std::min(kTokensOfSum, a.rows() - first);
+    SHARD_TRY(const Sides sides, WrittenSides(a.Some(first, some), b.Some(first, some)));
+    algebra_->AddProduct(sides.left, sides.right, kTokensOfSum, sums);
+  }
   sums_.resize(a.columns * b.columns);
   SHARD_CHECK(algebra_->Read(sums, sums_));
   ForRows(a.columns, jobs_, [&](size_t begin, size_t end) {

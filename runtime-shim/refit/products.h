@@ -1,11 +1,13 @@
-// The products that a refit consists of, on an executor or on the host. The bits depend neither on
-// threads nor on memory.
+// The products that a refit consists of, on an executor or on the host. The bits do not depend on
+// threads; nor on memory, except that an executor with dense algebra takes a whole step of a refit
+// where it has room for it (HasRoomFor).
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "libshard/base/result.h"
@@ -66,6 +68,13 @@ class Products {
   bool on_host() const { return host_.has_value(); }
   // The executor's; null if it has none.
   DenseAlgebra* algebra() const { return algebra_; }
+  // Whether a step that takes so many bytes fits into the memory of an executor with dense algebra,
+  // with a quarter to spare for what its libraries and other products take. What earlier calls left
+  // there, and HoldTokens holds, is freed first, so that the answer does not depend on them.
+  // REQUIRES: algebra().
+  bool HasRoomFor(uint64_t bytes);
+  // Whether HasRoomFor has said no since the last call.
+  bool TakeRefusal() { return std::exchange(refused_, false); }
 
   // y = x weights' + bias; x [tokens, columns], y [tokens, rows]. Always on the executor, with the
   // bits of a forward pass.
@@ -127,6 +136,7 @@ class Products {
   size_t jobs_;
   std::optional<HostProducts> host_;
   DenseAlgebra* algebra_ = nullptr;
+  bool refused_ = false;
   std::map<Use, BufferPtr> buffers_;
   std::vector<float> product_;
   std::vector<double> sums_;

@@ -101,7 +101,8 @@ class Refiller {
 
  private:
   Status Open() {
-    SHARD_CHECK(scores_.Run(ScoredMemory(options_)));
+    // The refill gains more from the device than the scores do.
+    SHARD_CHECK(scores_.Run(ScoredMemory(options_), DeviceRefill::BytesOf(node_, PoolSize())));
     SHARD_TRY(device_, DeviceRefill::Make(products_, source_, PoolSize(), node_));
     return Ok();
   }

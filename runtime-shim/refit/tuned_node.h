@@ -1,7 +1,7 @@
 // The experts of a node during a tuning (tune.h): what they make of a batch of tokens, and how they
 // move. On the host they are as many TunedExperts; an executor with dense algebra holds values,
-// moments, tokens and activations itself, so that an update moves only routes and gradients of
-// gates.
+// moments, tokens and activations itself, so that an update moves only the router's matrix and the
+// routes there, and logits, norms and the gradients of gates and of the router back.
 #pragma once
 
 #include <cstdint>

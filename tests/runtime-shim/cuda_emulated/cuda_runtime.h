@@ -27,6 +27,7 @@ enum cudaError_t {
   cudaSuccess = 0,
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidConfiguration = 9,
   cudaErrorNoDevice = 100,
   cudaErrorIllegalAddress = 700,
 };
@@ -53,10 +54,12 @@ bool IsOnDevice(const void* data, size_t bytes);
 
 // Puts work into the stream; a kernel is `body` executed by every thread of every block.
 void Enqueue(std::function<void()> work);
+// Whether a device takes such a grid; otherwise cudaGetLastError says that it does not.
+bool TakesGrid(dim3 grid);
 void RunBlocks(dim3 grid, int threads, const std::function<void()>& body);
 template <class Body>
 void Run(dim3 grid, int threads, cudaStream_t, const Body& body) {
-  Enqueue([=] { RunBlocks(grid, threads, body); });
+  if (TakesGrid(grid)) Enqueue([=] { RunBlocks(grid, threads, body); });
 }
 
 void WaitForBlock();

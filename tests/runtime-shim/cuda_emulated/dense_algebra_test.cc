@@ -8,10 +8,13 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "runtime-shim/cuda/cuda.h"
+#include "runtime-shim/executor/observed_executor.h"
 #include "runtime-shim/gradient/adam.h"
 #include "runtime-shim/gradient/gradients.h"
 #include "runtime-shim/refit/cholesky.h"
@@ -50,10 +53,13 @@ class CudaAlgebraEmulated : public ::testing::Test {
   }
   Doubles DoublesOf(const std::vector<double>& values, uint32_t width, uint32_t gap = 3) {
     const auto count = static_cast<uint32_t>(values.size() / width);
-    const Doubles rows = {Allocate(uint64_t{count} * (width + gap) * 8 + 8), 1, count, width,
-                          width + gap};
-    algebra().Write(values, rows);
-    return rows;
+    std::vector<double> stored(1 + size_t{count} * (width + gap));
+    for (size_t i = 0; i < values.size(); ++i)
+      stored[1 + i / width * (width + gap) + i % width] = values[i];
+    auto loaded = executor_->Load(std::as_bytes(std::span(stored)));
+    EXPECT_TRUE(loaded) << loaded.error().message;
+    buffers_.push_back(std::move(*loaded));
+    return {buffers_.back().get(), 1, count, width, width + gap};
   }
   std::vector<float> Found(const Rows& rows) {
     std::vector<float> values(rows.values());
@@ -95,6 +101,17 @@ std::vector<double> Definite(size_t size) {
     matrix[i * size + i] += 1;
   }
   return matrix;
+}
+
+// A refit wraps its executor to see what a forward pass multiplies.
+TEST_F(CudaAlgebraEmulated, IsThatOfAnObservedExecutorToo) {
+  struct Nobody : ProductObserver {
+    bool Wants(const Matrix&) const override { return false; }
+    void Multiplied(const Matrix&, std::span<const float>) override {}
+  } nobody;
+  const std::shared_ptr<Executor> own = std::move(executor_);
+  ObservedExecutor observed(own, nobody);
+  EXPECT_EQ(observed.algebra(), own->algebra());
 }
 
 TEST_F(CudaAlgebraEmulated, MultipliesRowsAndTheirTransposes) {
@@ -306,6 +323,28 @@ TEST_F(CudaAlgebraEmulated, TheEmulationRefusesRowsBeyondTheirMemory) {
   const Status done = executor_->Finish();
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().message, "cuda: product: cuBLAS status 7");
+}
+
+// A library that fails on a lost device hides why.
+TEST_F(CudaAlgebraEmulated, TheErrorOfTheDeviceComesBeforeThatOfALibrary) {
+  Rows short_rows = RowsOf(std::vector<float>(6, 1), 3, 0);
+  const Rows out = EmptyRows(200, 200);
+  short_rows.count = 200;
+  emulation::TheMachine().lost = true;
+  algebra().Multiply(Straight(short_rows), Turned(short_rows), out);
+  const Status done = executor_->Finish();
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().message, "cuda: product: an illegal memory access was encountered");
+}
+
+TEST_F(CudaAlgebraEmulated, TheEmulationRefusesGridsThatNoDeviceTakes) {
+  for (const dim3 grid : {dim3{0, 1, 1}, dim3{1, 0, 1}, dim3{1, 1, 0}, dim3{1, 65'536, 1},
+                          dim3{1, 1, 65'536}, dim3{0x8000'0000, 1, 1}}) {
+    emulation::Run(grid, 1, nullptr, [] { FAIL(); });
+    EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidConfiguration);
+  }
+  EXPECT_TRUE(emulation::TakesGrid({0x7fff'ffff, 65'535, 65'535}));
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
 // Arguments that our code never gives, so that the emulation is known to refuse them.

@@ -2,11 +2,13 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <utility>
 
 #include "runtime-shim/refit/device_node.h"
+#include "runtime-shim/refit/device_refill.h"
 #include "runtime-shim/refit/ridge.h"
 #include "runtime-shim/refit/tune.h"
 #include "tests/runtime-shim/refit/made_layer.h"
@@ -74,6 +76,11 @@ class CudaRefitEmulated : public ::testing::TestWithParam<Kind> {
     EXPECT_TRUE(device) << device.error().message;
     return *device != nullptr;
   }
+  // Leaves so many bytes to a step.
+  static void LeaveRoom(MadeNode& made, uint64_t bytes) {
+    EXPECT_TRUE(made.products().HasRoomFor(0));
+    emulation::TheMachine().memory = emulation::BytesInUse() + bytes;
+  }
   static void Ridge(MadeNode& made, uint64_t memory) {
     RefitOptions options;
     options.memory = memory;
@@ -122,15 +129,35 @@ TEST_P(CudaRefitEmulated, TuneIsThatOfTheHost) {
   ExpectSameExperts(*own, *host, 1e-3);
 }
 
+// With a fixed expert, one with too few tokens, and tokens that count for a quarter.
 TEST_F(CudaRefitEmulated, RefillIsThatOfTheHost) {
-  for (const Kind& kind : {Kind{"plain"}, Kind{"biases", true}, Kind{"inputs", false, true}}) {
+  for (const Kind& kind : {Kind{"plain"}, Kind{"biases", true}, Kind{"inputs", false, true},
+                           Kind{"without_gate", true, false, true}}) {
     SCOPED_TRACE(kind.name);
-    MadeLayer own(1, kMade, kind.biases, "cuda"), host(1, kMade, kind.biases);
-    own.made.node.form.weigh_inputs = host.made.node.form.weigh_inputs = kind.weigh_inputs;
+    MadeShape shape = kMade;
+    shape.without_gate = kind.without_gate;
+    MadeLayer own(1, shape, kind.biases, "cuda"), host(1, shape, kind.biases);
+    for (MadeLayer* layer : {&own, &host}) {
+      NodeLayer& node = layer->made.node;
+      node.form.weigh_inputs = kind.weigh_inputs;
+      node.fixed[1] = true;
+      for (size_t token = 0; token < node.tokens(); token += 3) node.fit_weights[token] *= 0.25f;
+      layer->made.Run();
+      node.least_tokens = SIZE_MAX;
+      const std::vector<ExpertTokens> tokens = TokensOfExperts(node, true);
+      for (const ExpertTokens& expert : tokens)
+        node.least_tokens = std::min<uint64_t>(node.least_tokens, expert.tokens.size() + 1);
+      const size_t changing = ChangingExperts(node, tokens).size();
+      ASSERT_GE(changing, 1u);
+      ASSERT_LT(changing, tokens.size() - 1);
+    }
     ASSERT_TRUE(FitsOnDevice(own.made));
+    const std::vector<float> before = own.made.node.experts.up;
     const uint64_t moved = own.Refill();
     EXPECT_GT(moved, 0u);
     EXPECT_EQ(moved, host.Refill());
+    EXPECT_FALSE(own.made.products().TakeRefusal());
+    EXPECT_NE(own.made.node.experts.up, before);
     ExpectSameExperts(own.made, host.made, 1e-3);
     ExpectNear(ValuesOf(*own.made.node.outputs), ValuesOf(*host.made.node.outputs), 1e-3);
   }
@@ -175,23 +202,65 @@ TEST_F(CudaRefitEmulated, ProductsAreThoseOfTheHost) {
 // A device with room for what the host's steps write there, but not for a node.
 TEST_F(CudaRefitEmulated, WithoutRoomForTheNodeTheHostDoesTheWork) {
   const auto own = NodeOn("cuda"), host = NodeOn("cpu");
-  emulation::TheMachine().memory = emulation::BytesInUse() + 28'000;
+  LeaveRoom(*own, 28'000);
   EXPECT_FALSE(FitsOnDevice(*own, 14'000));  // less than either step asks for
+  EXPECT_TRUE(own->products().TakeRefusal());
   Ridge(*own, 0);
+  EXPECT_TRUE(own->products().TakeRefusal());
+  EXPECT_FALSE(own->products().TakeRefusal());
   Ridge(*host, 0);
   ExpectSameExperts(*own, *host, 1e-4);
   Tune(*own);
+  EXPECT_TRUE(own->products().TakeRefusal());
   Tune(*host);
   ExpectSameExperts(*own, *host, 1e-3);
+}
+
+// What earlier products left on the device does not decide where a step runs.
+TEST_F(CudaRefitEmulated, RoomIsWhatAStepFindsWithoutWhatOthersLeft) {
+  const auto own = NodeOn("cuda");
+  Products& products = own->products();
+  EXPECT_TRUE(products.HasRoomFor(0));
+  const size_t before = emulation::BytesInUse();
+  const std::vector<float> rows = RandomFloats(4096, 1);
+  std::vector<double> sums(64 * 64);
+  ASSERT_TRUE(products.AddSquare({rows, 64}, {sums.data(), 64}));
+  EXPECT_GT(emulation::BytesInUse(), before);
+  const uint64_t free = emulation::TheMachine().memory - before;
+  EXPECT_TRUE(products.HasRoomFor(free / 5 * 4));
+  EXPECT_EQ(emulation::BytesInUse(), before);
+  EXPECT_FALSE(products.TakeRefusal());
+  EXPECT_FALSE(products.HasRoomFor(free / 5 * 4 + 16));
+  EXPECT_TRUE(products.TakeRefusal());
 }
 
 TEST_F(CudaRefitEmulated, WithoutRoomForTheNodeARefillIsThatOfTheHostToo) {
   MadeLayer own(1, kMade, true, "cuda"), host(1, kMade, true);
   own.made.Run();
-  emulation::TheMachine().memory = emulation::BytesInUse() + 28'000;
+  LeaveRoom(own.made, 28'000);
   EXPECT_FALSE(FitsOnDevice(own.made, 14'000));
   const auto moved = RefillExperts(own.made.products(), {}, own.source(), own.made.node);
   ASSERT_TRUE(moved) << moved.error().message;
+  EXPECT_EQ(*moved, host.Refill());
+  ExpectSameExperts(own.made, host.made, 1e-3);
+}
+
+// The sample leaves room for the matrices of the refill, which gain more from the device.
+TEST_F(CudaRefitEmulated, WithRoomForARefillAloneTheHostKeepsItsSample) {
+  MadeLayer own(1, kMade, true, "cuda"), host(1, kMade, true);
+  own.made.Run();
+  Products& products = own.made.products();
+  const uint64_t bytes = DeviceRefill::BytesOf(own.made.node, kMade.width);
+  LeaveRoom(own.made, bytes + bytes / 4 + 100);
+  {
+    const auto device = DeviceRefill::Make(products, own.source(), kMade.width, own.made.node);
+    ASSERT_TRUE(device) << device.error().message;
+    EXPECT_NE(*device, nullptr);
+  }
+  EXPECT_FALSE(products.TakeRefusal());
+  const auto moved = RefillExperts(products, {}, own.source(), own.made.node);
+  ASSERT_TRUE(moved) << moved.error().message;
+  EXPECT_TRUE(products.TakeRefusal());
   EXPECT_EQ(*moved, host.Refill());
   ExpectSameExperts(own.made, host.made, 1e-3);
 }

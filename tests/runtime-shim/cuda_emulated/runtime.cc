@@ -11,6 +11,14 @@ namespace emulation {
 namespace {
 
 constexpr size_t kAlignment = 256;
+// Blocks of a grid in its first dimension, and in each other one.
+constexpr unsigned kMostBlocks = 0x7fffffff, kMostOthers = 0xffff;
+
+// Of launches, until somebody asks.
+cudaError_t& LastError() {
+  static cudaError_t error = cudaSuccess;
+  return error;
+}
 
 struct Stream {
   std::deque<std::function<void()>> works;
@@ -84,6 +92,13 @@ bool IsOnDevice(const void* data, size_t bytes) {
   return false;
 }
 
+bool TakesGrid(dim3 grid) {
+  const bool takes = grid.x > 0 && grid.y > 0 && grid.z > 0 && grid.x <= kMostBlocks &&
+                     grid.y <= kMostOthers && grid.z <= kMostOthers;
+  if (!takes) LastError() = cudaErrorInvalidConfiguration;
+  return takes;
+}
+
 void Enqueue(std::function<void()> work) {
   TheStream().works.push_back(std::move(work));
   ++TheStream().added;
@@ -99,6 +114,8 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "no error";
     case cudaErrorMemoryAllocation:
       return "out of memory";
+    case cudaErrorInvalidConfiguration:
+      return "invalid configuration argument";
     case cudaErrorNoDevice:
       return "no CUDA-capable device is detected";
     case cudaErrorIllegalAddress:
@@ -108,7 +125,7 @@ const char* cudaGetErrorString(cudaError_t error) {
   }
 }
 
-cudaError_t cudaGetLastError() { return cudaSuccess; }
+cudaError_t cudaGetLastError() { return std::exchange(emulation::LastError(), cudaSuccess); }
 
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = TheMachine().devices;

@@ -30,13 +30,15 @@ class MadeLayer {
     weights_.trunk.push_back(TensorOf("blk.0.ffn_gate_inp.weight", all.router, {6, shape.hidden}));
     ExpertSet& set = weights_.sets.emplace_back();
     set.experts_by_layer[0] = whole.ids;
-    set.tensors = {
-        TensorOf("blk.0.ffn_gate_exps.weight", all.gate, {6, shape.width, shape.hidden}),
-        TensorOf("blk.0.ffn_up_exps.weight", all.up, {6, shape.width, shape.hidden}),
-        TensorOf("blk.0.ffn_down_exps.weight", all.down, {6, shape.hidden, shape.width})};
-    if (!biases) return;
-    set.tensors.push_back(TensorOf("blk.0.ffn_gate_exps.bias", all.gate_bias, {6, shape.width}));
-    set.tensors.push_back(TensorOf("blk.0.ffn_up_exps.bias", all.up_bias, {6, shape.width}));
+    const auto add = [&](const char* name, const std::vector<float>& values,
+                         std::vector<uint64_t> sizes) {
+      if (!values.empty()) set.tensors.push_back(TensorOf(name, values, std::move(sizes)));
+    };
+    add("blk.0.ffn_gate_exps.weight", all.gate, {6, shape.width, shape.hidden});
+    add("blk.0.ffn_up_exps.weight", all.up, {6, shape.width, shape.hidden});
+    add("blk.0.ffn_down_exps.weight", all.down, {6, shape.hidden, shape.width});
+    add("blk.0.ffn_gate_exps.bias", all.gate_bias, {6, shape.width});
+    add("blk.0.ffn_up_exps.bias", all.up_bias, {6, shape.width});
   }
 
   NeuronSource source() const { return {table_, &weights_, weights_.sets}; }
@@ -53,7 +55,7 @@ class MadeLayer {
  private:
   void AddBiases() {
     const size_t count = all.expert_ids.size();
-    all.gate_bias = RandomFloats(count * all.width, 30);
+    if (!all.gate.empty()) all.gate_bias = RandomFloats(count * all.width, 30);
     all.up_bias = RandomFloats(count * all.width, 31);
     all.down_bias = RandomFloats(count * all.hidden, 32);
     all.router_bias = RandomFloats(count, 33, 0.1);

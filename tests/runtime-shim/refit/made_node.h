@@ -18,6 +18,7 @@ struct MadeShape {
   uint32_t whole = 6, hidden = 8, width = 5, top_k = 2;  // experts of the router before it was cut
   size_t tokens = 400;
   ExpertIds ids = {0, 2, 3, 5};
+  bool without_gate = false;  // experts have only up and down
 };
 
 inline RefittedExperts RandomExperts(const MadeShape& shape, uint64_t seed) {
@@ -26,7 +27,7 @@ inline RefittedExperts RandomExperts(const MadeShape& shape, uint64_t seed) {
   experts.hidden = experts.router_width = shape.hidden;
   experts.width = shape.width;
   const size_t matrix = shape.ids.size() * shape.hidden * shape.width;
-  experts.gate = RandomFloats(matrix, seed);
+  if (!shape.without_gate) experts.gate = RandomFloats(matrix, seed);
   experts.up = RandomFloats(matrix, seed + 1);
   experts.down = RandomFloats(matrix, seed + 2);
   experts.router = RandomFloats(shape.ids.size() * shape.hidden, seed + 3);
@@ -64,6 +65,7 @@ class MadeNode {
     node.routing.expert_count = shape.whole;
     node.routing.top_k = shape.top_k;
     node.experts = RandomExperts(shape, 10);
+    if (shape.without_gate) node.form.activation = Activation::kSquaredRelu;
     node.fixed.assign(shape.ids.size(), false);
     node.inputs = node.router_inputs = &inputs_;
     node.targets = &targets_;

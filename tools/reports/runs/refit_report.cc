@@ -36,6 +36,7 @@ std::string RefitLine(const runtime::LayerOutcome& outcome, bool again) {
     line += Cat("; ", step.step, " ", ErrorText(step.error), step.kept ? "" : " (dropped)");
   if (result.neurons_moved > 0) line += Cat("; ", Plural(result.neurons_moved, "neuron"), " moved");
   if (!result.accepted) line += "; left as it was";
+  if (outcome.without_room) line += "; too little free memory on the GPU, the CPU helped";
   return line + (again ? "; done before" : "");
 }
 
