@@ -30,20 +30,19 @@ constexpr GgufArchitecture kOtherGraphs[] = {
 // the program ends may borrow its rules.
 const Family& Built(size_t index) {
   struct Slot {
-    std::once_flag once;
+    std::mutex mutex;
     std::optional<Family> family;
   };
   static auto* const kSlots = new std::array<Slot, std::size(kEntries)>;
   Slot& slot = (*kSlots)[index];
-  std::call_once(slot.once, [&] {
-    const FamilyEntry& entry = *kEntries[index];
-    Family family = entry.table();
-    family.name = entry.names.name;
-    family.architectures.assign(entry.names.architectures.begin(), entry.names.architectures.end());
-    family.model_types.assign(entry.names.model_types.begin(), entry.names.model_types.end());
-    slot.family.emplace(std::move(family));
-  });
-  return *slot.family;
+  const std::lock_guard lock(slot.mutex);
+  if (slot.family) return *slot.family;
+  const FamilyEntry& entry = *kEntries[index];
+  Family family = entry.table();
+  family.name = entry.names.name;
+  family.architectures.assign(entry.names.architectures.begin(), entry.names.architectures.end());
+  family.model_types.assign(entry.names.model_types.begin(), entry.names.model_types.end());
+  return slot.family.emplace(std::move(family));
 }
 
 const FamilyEntry* EntryOf(std::string_view family) {

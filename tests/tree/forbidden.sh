@@ -41,6 +41,8 @@ forbid "use libshard/base/files/real_path.h: a lack of memory is no answer" \
   ! -path libshard/base/files/real_path.cc)
 forbid "use TextMap or TextSet of libshard/base/text_map.h: names may be chosen to collide" \
   'unordered_(multi)?(map|set) *< *(std::)?string' quant libshard manifest runtime-shim tools
+forbid "lock a mutex: an exception that leaves call_once ends the program if memory is refused" \
+  'std::call_once' quant libshard manifest runtime-shim tools
 forbid "libraries return a Result; only main exits" '\<(std::)?(exit|abort|_exit|quick_exit)\(' \
   quant libshard manifest runtime-shim
 forbid "libraries do not print" '\<std::(cout|cerr|clog)\>|\<f?printf\(' \

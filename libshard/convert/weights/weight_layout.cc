@@ -62,7 +62,8 @@ class Units : public RowReader {
   }
 
   Result<const std::vector<float>*> Lengths() const {
-    std::call_once(once_, [this] { lengths_ = Measure(); });
+    const std::lock_guard lock(mutex_);
+    if (!lengths_) lengths_ = Measure();
     if (!*lengths_) return lengths_->error();
     return &**lengths_;
   }
@@ -106,7 +107,7 @@ class Units : public RowReader {
 
   RowReaderPtr base_;
   std::map<uint32_t, SourceFile> files_;  // the files that the base reads
-  mutable std::once_flag once_;
+  mutable std::mutex mutex_;
   mutable std::optional<Result<std::vector<float>>> lengths_;  // of the columns, once measured
 };
 

@@ -64,8 +64,9 @@ bool Uploader::BeginsInChunks(uint64_t size) {
   if (options_.mode != UploadMode::kAuto) return options_.mode == UploadMode::kChunked;
   if (size >= refused_whole_) return true;
   if (size <= options_.whole_up_to || quirks_.whole_only) return false;
-  std::call_once(probed_, [&] { survives_cuts_ = SurvivesCuts(client_); });
-  return survives_cuts_;
+  const std::lock_guard lock(probing_);
+  if (!survives_cuts_) survives_cuts_ = SurvivesCuts(client_);
+  return *survives_cuts_;
 }
 
 SendEnd Uploader::SendOnce(UploadBody& body, std::optional<UploadSession>& session,

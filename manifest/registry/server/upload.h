@@ -78,8 +78,8 @@ class Uploader {
   UploadOptions options_;
   HostQuirks quirks_;
   UploadJournal journal_;
-  std::once_flag probed_;
-  bool survives_cuts_ = false;
+  std::mutex probing_;
+  std::optional<bool> survives_cuts_;
   std::atomic<uint64_t> refused_whole_{UINT64_MAX};  // size of the smallest blob
   struct Counter {
     std::atomic<uint64_t> blobs{0}, bytes{0};
