@@ -18,12 +18,12 @@ namespace {
 // Whether two groups make the same node. Values are read only where the records leave it open.
 Result<bool> SameNode(const RefittedGroups& groups, uint32_t a, uint32_t b) {
   if (!runtime::HoldSameExperts(groups.plan, a, b)) return false;
+  const RefitRecord& record = groups.store.record();
   for (const auto& [layer, count] : groups.plan.layers) {
-    const RefitOutcome *const one = groups.store.record().Find(layer, a), *const other =
-                                                                              groups.store.record()
-                                                                                  .Find(layer, b);
-    const bool in_one = one != nullptr && one->accepted,
-               in_other = other != nullptr && other->accepted;
+    const RefitOutcome* const one = record.Find(layer, a);
+    const RefitOutcome* const other = record.Find(layer, b);
+    const bool in_one = one != nullptr && one->accepted;
+    const bool in_other = other != nullptr && other->accepted;
     if (in_one != in_other) return false;
     if (!in_one || one->sha256 == other->sha256) continue;
     if (one->expert_ids != other->expert_ids || one->arrays != other->arrays) return false;
@@ -142,7 +142,7 @@ class GroupsEncoding {
   std::string refit_;
 };
 
-// What a task encoded was checked by no one here.
+// Nobody has checked yet what a task encoded.
 Status CheckOfTask(const GroupsToEncode& work, const CalibratedStore& from, uint32_t group,
                    const CalibratedOutcome& layer) {
   const std::string where = Cat(Shown(from.directory().string()), ": group ", group);

@@ -38,7 +38,7 @@ class GatheredGroups : public testing::Test {
     record_.model = model.Version("");
     record_.types = TypesDigest(types_);
     record_.layer_count = model_.loaded.model->spec().layers;
-    record_.groups = CalibratedGroups{RefitVersion(refit_->record()), {}};
+    record_.groups = moepack::CalibratedGroups{RefitVersion(refit_->record()), {}};
     input_.emplace(runtime::CalibrateInput{*model_.loaded.model, *model_.watch, types_, {}, {}});
     groups_.emplace(RefittedGroups{plan_, *refit_});
   }
