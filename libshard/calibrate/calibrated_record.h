@@ -20,7 +20,7 @@ namespace moepack {
 inline constexpr const char* kCalibratedFormat = "moepack-calibration";
 inline constexpr unsigned kCalibratedMajor = 1;
 
-// An encoded tensor, whole, in a layer's file.
+// An encoded tensor in a layer's file: whole; of a task or group, some experts' rows.
 struct CalibratedTensor {
   std::string name;  // in the GGUF
   const quant::Format* type = nullptr;

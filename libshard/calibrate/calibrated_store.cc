@@ -100,7 +100,8 @@ Result<std::string> WriteLayerFile(const InsideDirectory& directory, const std::
   return digest.Finish();
 }
 
-// Writes the tensors to the file of this name, and sets what the record says of it.
+// Writes the tensors to the file of this name, and sets what the record says of it. kMismatch for a
+// tensor without a type.
 Status WriteTensors(const InsideDirectory& directory, const std::string& name,
                     const EncodedTensors& tensors,
                     const std::map<std::string, const quant::Format*, std::less<>>& types,
@@ -109,12 +110,21 @@ Status WriteTensors(const InsideDirectory& directory, const std::string& name,
   outcome.sha256.clear();
   uint64_t end = 0;
   for (const auto& [tensor, bytes] : tensors) {
-    outcome.tensors.push_back({tensor, types.find(tensor)->second, end, bytes.size()});
+    const auto type = types.find(tensor);
+    if (type == types.end())
+      return Error{Code::kMismatch, Cat(Shown(directory.path().string()), "/", name, ": tensor ",
+                                        Quoted(tensor), ": expected one with a type, found none")};
+    outcome.tensors.push_back({tensor, type->second, end, bytes.size()});
     end += bytes.size();
   }
   if (tensors.empty()) return Ok();
   SHARD_TRY(outcome.sha256, WriteLayerFile(directory, name, tensors));
   return Ok();
+}
+
+// Whether layers of groups are there. Without any, the refit that is named is only what was meant.
+bool HasGroups(const CalibratedRecord& record) {
+  return record.groups && !record.groups->layers.empty();
 }
 
 Error Differs(const fs::path& directory, const std::string& what, const std::string& expected,
@@ -148,7 +158,8 @@ Status CheckSameCalibration(const fs::path& directory, const CalibratedRecord& w
     return Differs(directory, Cat("parameter ", Shown(other->name)), other->wanted, other->found);
   if (!SameTexts(found.calibration, wanted.calibration))
     return Differs(directory, "calibration texts", "those given", "others");
-  if (!wanted.groups || !found.groups || wanted.groups->refit == found.groups->refit) return Ok();
+  if (!wanted.groups || !HasGroups(found) || wanted.groups->refit == found.groups->refit)
+    return Ok();
   return Differs(directory, "refit of the groups", wanted.groups->refit, found.groups->refit);
 }
 
@@ -162,7 +173,7 @@ constexpr LayerStoreKind<CalibratedRecord> kCalibratedStoreKind = {
     CalibratedToJson,
     WriteRecord,
     CheckSameCalibration,
-    [](const CalibratedRecord& record) { return !record.layers.empty(); }};
+    [](const CalibratedRecord& record) { return !record.layers.empty() || HasGroups(record); }};
 
 }  // namespace
 
@@ -226,7 +237,7 @@ Status CalibratedStoreWriter::AddToGroup(
   SHARD_CHECK(
       WriteTensors(files_, CalibratedGroupFileName(group, outcome.layer), tensors, types, outcome));
   CalibratedRecord record = record_;
-  if (!record.groups) record.groups.emplace(CalibratedGroups{refit, {}});
+  if (!HasGroups(record)) record.groups = CalibratedGroups{refit, {}};
   record.groups->layers.resize(std::max<size_t>(record.groups->layers.size(), group + 1));
   record.groups->layers[group].push_back(std::move(outcome));
   return Replace(std::move(record));

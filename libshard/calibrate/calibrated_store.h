@@ -49,7 +49,7 @@ class CalibratedStore {
 };
 
 // kMismatch, naming what differs, unless the store at `directory` has what `wanted` describes; the
-// layers of both are ignored. Groups may be missing in either; in both they must be of one refit.
+// layers of both are ignored. Groups that `found` has must be of the refit of `wanted`, if any.
 Status CheckSameCalibration(const fs::path& directory, const CalibratedRecord& wanted,
                             const CalibratedRecord& found);
 
@@ -69,12 +69,12 @@ class CalibratedStoreWriter {
   // As CalibratedStore::Read.
   Result<EncodedTensors> Read(uint32_t layer) const;
   // Adds a layer with its tensors, whose types are `types`; sets outcome.tensors and
-  // outcome.sha256. kMismatch if the record is no longer what was written last. REQUIRES: layers
-  // are added in their order, and every tensor has a type.
+  // outcome.sha256. kMismatch if the record is no longer what was written last, and for a tensor
+  // without a type. REQUIRES: layers are added in their order.
   Status Add(CalibratedOutcome outcome, const EncodedTensors& tensors,
              const std::map<std::string, const quant::Format*, std::less<>>& types);
   // The same for a layer of a group, whose refitted experts are those of the refit with this
-  // version. REQUIRES: groups follow each other, and so do their layers.
+  // version. REQUIRES: the layers of a group follow each other.
   Status AddToGroup(const std::string& refit, uint32_t group, CalibratedOutcome outcome,
                     const EncodedTensors& tensors,
                     const std::map<std::string, const quant::Format*, std::less<>>& types);

@@ -41,6 +41,21 @@ ExpertIds IdsOfExperts(const CalibratedOutcome& layer) {
   return ids;
 }
 
+// A layer of a group has the experts that the refit changed there, and nothing else.
+Status CheckLayerOfGroup(const std::string& where, const RefitRecord& refit, uint32_t group,
+                         const CalibratedOutcome& layer) {
+  const std::string place = Cat(where, ": group ", group, ", layer ", layer.layer);
+  const RefitOutcome* const outcome = refit.Find(layer.layer, group);
+  const ExpertIds expected = outcome == nullptr ? ExpertIds() : outcome->expert_ids;
+  const ExpertIds ids = IdsOfExperts(layer);
+  if (ids != expected)
+    return Error{Code::kMismatch, Cat(place, ": experts: expected ", Quoted(FormatIds(expected)),
+                                      ", found ", Quoted(FormatIds(ids)))};
+  if (!ids.empty() || layer.tensors.empty()) return Ok();
+  return Error{Code::kMismatch,
+               Cat(place, ": tensors: expected none, found ", layer.tensors.size())};
+}
+
 // The groups of a record must be those of the refit, with all that it changed.
 Status CheckGroups(const std::string& where, const CalibratedRecord& record,
                    const RefitRecord& refit) {
@@ -51,17 +66,15 @@ Status CheckGroups(const std::string& where, const CalibratedRecord& record,
                      " (the refit store given), found ", record.groups->refit),
                  "the experts of the groups were encoded for another refit"};
   for (const RefitOutcome& outcome : refit.outcomes) {
-    const std::string place = Cat(where, ": group ", outcome.group, ", layer ", outcome.layer);
-    const CalibratedOutcome* const layer = record.FindInGroup(outcome.group, outcome.layer);
-    if (layer == nullptr)
-      return Error{Code::kCorrupt,
-                   Cat(place, ": expected what became of its refitted experts, found none"),
-                   "the calibration was stopped: run the same command again to resume it"};
-    const ExpertIds ids = IdsOfExperts(*layer);
-    if (ids != outcome.expert_ids)
-      return Error{Code::kMismatch,
-                   Cat(place, ": experts: expected ", Quoted(FormatIds(outcome.expert_ids)),
-                       ", found ", Quoted(FormatIds(ids)))};
+    if (record.FindInGroup(outcome.group, outcome.layer) != nullptr) continue;
+    return Error{Code::kCorrupt,
+                 Cat(where, ": group ", outcome.group, ", layer ", outcome.layer,
+                     ": expected what became of its refitted experts, found none"),
+                 "the calibration was stopped: run the same command again to resume it"};
+  }
+  for (uint32_t group = 0; group < record.groups->layers.size(); ++group) {
+    for (const CalibratedOutcome& layer : record.groups->layers[group])
+      SHARD_CHECK(CheckLayerOfGroup(where, refit, group, layer));
   }
   return Ok();
 }
@@ -203,12 +216,34 @@ Status CalibratedTensors::CheckInGroup(const GgufTensor& tensor, uint32_t group,
 Status CalibratedTensors::CheckAllIn(const GgufModel& model) const {
   std::set<std::string_view> names;
   for (const GgufTensor& tensor : model.tensors) names.insert(tensor.name);
-  for (const CalibratedOutcome& layer : record_.layers) {
+  const auto check = [&](const std::string& where, const CalibratedOutcome& layer) -> Status {
     for (const CalibratedTensor& tensor : layer.tensors) {
       if (names.contains(tensor.name)) continue;
-      return Error{mismatch(), Cat(Shown(where_), ": tensor ", Quoted(tensor.name),
+      return Error{mismatch(), Cat(where, ": tensor ", Quoted(tensor.name),
                                    ": expected one of the model, found another")};
     }
+    return Ok();
+  };
+  for (const CalibratedOutcome& layer : record_.layers) SHARD_CHECK(check(Shown(where_), layer));
+  const size_t groups = record_.groups ? record_.groups->layers.size() : 0;
+  for (uint32_t group = 0; group < groups; ++group) {
+    for (const CalibratedOutcome& layer : record_.groups->layers[group])
+      SHARD_CHECK(check(Cat(Shown(where_), ": group ", group), layer));
+    SHARD_CHECK(CheckHasExperts(model, group));
+  }
+  return Ok();
+}
+
+Status CalibratedTensors::CheckHasExperts(const GgufModel& model, uint32_t group) const {
+  for (const GgufTensor& tensor : model.tensors) {
+    if (!tensor.layer || tensor.expert_count == 0) continue;
+    const CalibratedOutcome* const layer = record_.FindInGroup(group, *tensor.layer);
+    if (layer == nullptr || layer->experts.empty()) continue;
+    if (record_.Find(tensor.name).tensor == nullptr || FindTensor(*layer, tensor.name) != nullptr)
+      continue;
+    return Error{mismatch(), Cat(Shown(where_), ": group ", group, ": tensor ", Quoted(tensor.name),
+                                 ": expected experts ", Quoted(FormatIds(IdsOfExperts(*layer))),
+                                 " of it, as in its layer, found none")};
   }
   return Ok();
 }

@@ -48,12 +48,14 @@ class CalibratedTensors {
                                            std::optional<uint32_t> group) const;
   // The refitted experts of the tensor that the group has in the store, ascending.
   ExpertIds RefittedIn(uint32_t group, const GgufTensor& tensor) const;
-  // The same error if the store has a tensor that the model lacks.
+  // The same error if the store has a tensor that the model lacks, or refitted experts of some
+  // tensors of a layer, but not of all that were encoded there.
   Status CheckAllIn(const GgufModel& model) const;
 
  private:
   Code mismatch() const { return stated_ ? Code::kCorrupt : Code::kMismatch; }
   Status AddFiles(const CalibratedStore& store);
+  Status CheckHasExperts(const GgufModel& model, uint32_t group) const;
   Status CheckInGroup(const GgufTensor& tensor, uint32_t group, uint64_t each) const;
 
   CalibratedRecord record_;

@@ -105,6 +105,16 @@ void NoteOrigin(const Manifest& manifest, VerifyReport& report) {
                                         " read whole with the published SHA-256")));
 }
 
+// Whether the tensor's refitted experts were encoded for the group of the bundle.
+bool IsOfGroup(const CalibratedRecord& record, const BundleRecord& bundle,
+               const TensorRecord& tensor) {
+  if (!bundle.group || !tensor.layer) return false;
+  const CalibratedOutcome* const layer = record.FindInGroup(*bundle.group, *tensor.layer);
+  return layer != nullptr &&
+         std::any_of(layer->tensors.begin(), layer->tensors.end(),
+                     [&](const CalibratedTensor& encoded) { return encoded.name == tensor.name; });
+}
+
 // Says how many tensors no source can prove. Where one is compared, source-bytes says it.
 void NoteCalibrated(const Manifest& manifest, VerifyReport& report) {
   if (!manifest.calibrated) return;
@@ -114,7 +124,8 @@ void NoteCalibrated(const Manifest& manifest, VerifyReport& report) {
       const CalibratedTensor* const encoded = manifest.calibrated->Find(tensor.name).tensor;
       // An overlay may have another type, and is made from the source then.
       const bool own = encoded != nullptr && encoded->type->name == tensor.dtype;
-      if (!own || !tensor.derived.empty()) continue;
+      if (!own) continue;
+      if (!tensor.derived.empty() && !IsOfGroup(*manifest.calibrated, bundle, tensor)) continue;
       ++tensors;
       bytes += tensor.bytes;
     }

@@ -1,6 +1,7 @@
 // Calibrator::OpenGroup: the refitted experts of a group, encoded for its node.
 #include <utility>
 
+#include "libshard/base/text/text.h"
 #include "libshard/refit/node_top_k.h"
 #include "runtime-shim/calibrate/calibrate.h"
 #include "runtime-shim/calibrate/layer_experts.h"
@@ -9,6 +10,17 @@
 
 namespace moepack::runtime {
 namespace {
+
+Status CheckTopKOf(const CalibrateGroup& group, const std::string& store, uint32_t top_k) {
+  for (const auto& [layer, count] : group.plan.layers) {
+    const size_t eligible = Eligible(group.plan, group.group, layer).size();
+    if (top_k <= eligible) continue;
+    return Error{Code::kCorrupt, Cat(Shown(store), ": parameter ", kNodeTopK, ": expected at most ",
+                                     eligible, ", the experts of group ", group.group, " in layer ",
+                                     layer, ", found ", top_k)};
+  }
+  return Ok();
+}
 
 // Up to the experts, and behind them.
 constexpr uint64_t kPassesOfGroup = 2;
@@ -72,7 +84,9 @@ Result<std::unique_ptr<Calibrator>> Calibrator::OpenGroup(const CalibrateInput& 
                                                           const CalibrateGroup& group,
                                                           const CalibrateOptions& options,
                                                           OnProgress progress) {
-  SHARD_TRY(const uint32_t top_k, NodeTopK(group.refit.directory().string(), group.refit.record()));
+  const std::string store = group.refit.directory().string();
+  SHARD_TRY(const uint32_t top_k, NodeTopK(store, group.refit.record()));
+  SHARD_CHECK(CheckTopKOf(group, store, top_k));
   SHARD_TRY(std::unique_ptr<TwoStreams> streams,
             TwoStreams::Make(input, options, kPassesOfGroup, std::move(progress)));
   return std::unique_ptr<Calibrator>(std::make_unique<GroupRun>(group, top_k, std::move(streams)));

@@ -1,6 +1,6 @@
 #include "tools/commands/calibrate_groups.h"
 
-#include <cmath>
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -15,33 +15,31 @@ namespace moepack::cli {
 namespace calibrate_groups {
 namespace {
 
-// Whether two groups make the same node.
+// Whether two groups make the same node. Values are read only where the records leave it open.
 Result<bool> SameNode(const RefittedGroups& groups, uint32_t a, uint32_t b) {
   if (!runtime::HoldSameExperts(groups.plan, a, b)) return false;
+  const RefitRecord& record = groups.store.record();
   for (const auto& [layer, count] : groups.plan.layers) {
-    SHARD_TRY(const std::optional<RefittedExperts> one, groups.store.Read(layer, a));
-    SHARD_TRY(const std::optional<RefittedExperts> other, groups.store.Read(layer, b));
-    if (one.has_value() != other.has_value()) return false;
-    if (one && !HaveSameValues(*one, *other)) return false;
+    const RefitOutcome* const one = record.Find(layer, a);
+    const RefitOutcome* const other = record.Find(layer, b);
+    const bool in_one = one != nullptr && one->accepted;
+    const bool in_other = other != nullptr && other->accepted;
+    if (in_one != in_other) return false;
+    if (!in_one || one->sha256 == other->sha256) continue;
+    if (one->expert_ids != other->expert_ids || one->arrays != other->arrays) return false;
+    SHARD_TRY(const std::optional<RefittedExperts> values, groups.store.Read(layer, a));
+    SHARD_TRY(const std::optional<RefittedExperts> others, groups.store.Read(layer, b));
+    if (!values || !others || !HaveSameValues(*values, *others)) return false;
   }
   return true;
 }
 
-// The first group that makes the same node: the group itself if no earlier one does.
-Result<uint32_t> FirstTwin(const RefittedGroups& groups, uint32_t group) {
-  for (uint32_t twin = 0; twin < group; ++twin) {
-    SHARD_TRY(const bool same, SameNode(groups, twin, group));
-    if (same) return twin;
-  }
-  return group;
-}
-
 // By group, the task that encodes it: twins stay together.
-Result<std::vector<uint32_t>> TasksOf(const RefittedGroups& groups, uint32_t tasks) {
+std::vector<uint32_t> TasksOf(const std::vector<uint32_t>& twins, uint32_t tasks) {
   std::vector<uint32_t> owners;
   uint32_t different = 0;
-  for (uint32_t group = 0; group < groups.plan.groups.size(); ++group) {
-    SHARD_TRY(const uint32_t twin, FirstTwin(groups, group));
+  for (uint32_t group = 0; group < twins.size(); ++group) {
+    const uint32_t twin = twins[group];
     owners.push_back(twin < group ? owners[twin] : different++ % tasks);
   }
   return owners;
@@ -49,9 +47,11 @@ Result<std::vector<uint32_t>> TasksOf(const RefittedGroups& groups, uint32_t tas
 
 class GroupsEncoding {
  public:
-  GroupsEncoding(const GroupsToEncode& work, CalibratedStoreWriter& store)
+  GroupsEncoding(const GroupsToEncode& work, const std::vector<uint32_t>& twins,
+                 CalibratedStoreWriter& store)
       : work_(work),
         groups_(work.groups),
+        twins_(twins),
         store_(store),
         refit_(RefitVersion(work.groups.store.record())) {}
 
@@ -59,8 +59,7 @@ class GroupsEncoding {
     const bool done = Has(group, layers() - 1);
     for (uint32_t layer = 0; done && layer < layers(); ++layer) Say(group, layer, /*again=*/true);
     if (done) return Ok();
-    SHARD_TRY(const uint32_t twin, FirstTwin(groups_, group));
-    return twin < group ? Copy(twin, group) : Run(group);
+    return twins_[group] < group ? Copy(twins_[group], group) : Run(group);
   }
 
  private:
@@ -82,14 +81,32 @@ class GroupsEncoding {
     return Ok();
   }
 
+  // Layers up to this one, exclusively, have refitted experts.
+  uint32_t EndOfRefitted(uint32_t group) const {
+    for (uint32_t end = layers(); end > 0; --end) {
+      const RefitOutcome* const outcome = groups_.store.record().Find(end - 1, group);
+      if (outcome != nullptr && outcome->accepted) return end;
+    }
+    return 0;
+  }
+
   Status Run(uint32_t group) {
+    uint32_t end = EndOfRefitted(group);
+    if (end > 0 && Has(group, end - 1)) end = 0;  // nothing is left to encode
     Progress progress(Cat("calibrating group ", group), ProgressUnit::kTokens);
     const runtime::CalibrateGroup node{groups_.plan, groups_.store, group, work_.whole};
-    SHARD_TRY(const std::unique_ptr<runtime::Calibrator> calibrator,
-              runtime::Calibrator::OpenGroup(work_.input, node, work_.options, progress.Shows()));
+    std::unique_ptr<runtime::Calibrator> calibrator;
+    if (end > 0) {
+      SHARD_TRY(calibrator,
+                runtime::Calibrator::OpenGroup(work_.input, node, work_.options, progress.Shows()));
+    }
     for (uint32_t layer = 0; layer < layers(); ++layer) {
       const bool there = Has(group, layer);
-      SHARD_CHECK(there ? Replay(*calibrator, group, layer) : Add(*calibrator, group, layer));
+      if (layer < end) {
+        SHARD_CHECK(there ? Replay(*calibrator, group, layer) : Add(*calibrator, group, layer));
+      } else if (!there) {
+        SHARD_CHECK(AddNothing(group, layer));
+      }
       progress.Clear();
       Say(group, layer, there);
     }
@@ -104,9 +121,14 @@ class GroupsEncoding {
 
   Status Add(runtime::Calibrator& calibrator, uint32_t group, uint32_t layer) {
     SHARD_TRY(const runtime::EncodedLayer encoded, calibrator.Encode(layer));
-    SHARD_CHECK(CheckFinite(Cat(Shown(groups_.store.directory().string()), ": group ", group),
-                            encoded.outcome));
+    SHARD_CHECK(CheckFinite(Cat(work_.source, ": group ", group), encoded.outcome));
     return store_.AddToGroup(refit_, group, encoded.outcome, encoded.tensors, work_.input.types);
+  }
+
+  Status AddNothing(uint32_t group, uint32_t layer) {
+    CalibratedOutcome none;
+    none.layer = layer;
+    return store_.AddToGroup(refit_, group, std::move(none), {}, work_.input.types);
   }
 
   void Say(uint32_t group, uint32_t layer, bool again) const {
@@ -115,42 +137,82 @@ class GroupsEncoding {
 
   const GroupsToEncode& work_;
   const RefittedGroups& groups_;
+  const std::vector<uint32_t>& twins_;
   CalibratedStoreWriter& store_;
   std::string refit_;
 };
 
+// Nobody has checked yet what a task encoded.
+Status CheckOfTask(const GroupsToEncode& work, const CalibratedStore& from, uint32_t group,
+                   const CalibratedOutcome& layer) {
+  const std::string where = Cat(Shown(from.directory().string()), ": group ", group);
+  SHARD_CHECK(CheckLayerFit(where, work.loaded, work.input.types, layer, layer.experts.size()));
+  const RefitOutcome* const refitted = work.groups.store.record().Find(layer.layer, group);
+  const ExpertIds ids = refitted == nullptr ? ExpertIds() : refitted->expert_ids;
+  const bool same =
+      std::equal(ids.begin(), ids.end(), layer.experts.begin(), layer.experts.end(),
+                 [](uint32_t id, const CalibratedExpert& expert) { return id == expert.id; });
+  if (same) return Ok();
+  return Error{Code::kMismatch,
+               Cat(where, ", layer ", layer.layer, ": experts: expected those of the refit, ",
+                   Quoted(FormatIds(ids)), ", found others"),
+               "remove the directory, and run the task again"};
+}
+
 }  // namespace
 }  // namespace calibrate_groups
 
+Result<std::vector<uint32_t>> FirstWithSameNode(const RefittedGroups& groups) {
+  std::vector<uint32_t> twins;
+  for (uint32_t group = 0; group < groups.plan.groups.size(); ++group) {
+    uint32_t twin = 0;
+    for (; twin < group; ++twin) {
+      // What equals a group that has an earlier twin equals that one, too.
+      if (twins[twin] < twin) continue;
+      SHARD_TRY(const bool same, calibrate_groups::SameNode(groups, twin, group));
+      if (same) break;
+    }
+    twins.push_back(twin);
+  }
+  return twins;
+}
+
 Status EncodeGroups(const GroupsToEncode& work, CalibratedStoreWriter& store) {
-  calibrate_groups::GroupsEncoding encoding(work, store);
-  for (uint32_t group = 0; group < work.groups.plan.groups.size(); ++group)
-    SHARD_CHECK(encoding.Encode(group));
+  SHARD_TRY(const std::vector<uint32_t> twins, FirstWithSameNode(work.groups));
+  calibrate_groups::GroupsEncoding encoding(work, twins, store);
+  for (uint32_t group = 0; group < twins.size(); ++group) SHARD_CHECK(encoding.Encode(group));
   return Ok();
 }
 
-Status EncodeGroupsOfTask(const GroupsToEncode& work, SharedExperts& shared) {
+Status EncodeGroupsOfTask(const GroupsToEncode& work, const std::vector<uint32_t>& twins,
+                          const CalibratedRecord& gathered, SharedExperts& shared) {
   const TaskNumber task = shared.task();
-  SHARD_TRY(const std::vector<uint32_t> tasks, calibrate_groups::TasksOf(work.groups, task.count));
-  calibrate_groups::GroupsEncoding encoding(work, shared.own());
+  const std::vector<uint32_t> tasks = calibrate_groups::TasksOf(twins, task.count);
+  // A group that is missing is copied from its twin.
+  std::vector<bool> missing(tasks.size());
   for (uint32_t group = 0; group < tasks.size(); ++group) {
-    if (tasks[group] == task.index) SHARD_CHECK(encoding.Encode(group));
+    if (gathered.FindInGroup(group, gathered.layer_count - 1) == nullptr)
+      missing[group] = missing[twins[group]] = true;
+  }
+  calibrate_groups::GroupsEncoding encoding(work, twins, shared.own());
+  for (uint32_t group = 0; group < tasks.size(); ++group) {
+    if (tasks[group] == task.index && missing[group]) SHARD_CHECK(encoding.Encode(group));
   }
   return Ok();
 }
 
-Status GatherGroups(const GroupsToEncode& work, SharedExperts& shared,
-                    CalibratedStoreWriter& store) {
+Status GatherGroups(const GroupsToEncode& work, const std::vector<uint32_t>& twins,
+                    SharedExperts& shared, CalibratedStoreWriter& store) {
   const std::string refit = RefitVersion(work.groups.store.record());
-  SHARD_TRY(const std::vector<uint32_t> tasks,
-            calibrate_groups::TasksOf(work.groups, shared.task().count));
+  const std::vector<uint32_t> tasks = calibrate_groups::TasksOf(twins, shared.task().count);
   for (uint32_t group = 0; group < tasks.size(); ++group) {
     for (uint32_t layer = 0; layer < store.record().layer_count; ++layer) {
       if (store.record().FindInGroup(group, layer) != nullptr) continue;
       SHARD_TRY(const CalibratedStore from, shared.WaitForGroup(tasks[group], group, layer));
+      const CalibratedOutcome& outcome = *from.record().FindInGroup(group, layer);
+      SHARD_CHECK(calibrate_groups::CheckOfTask(work, from, group, outcome));
       SHARD_TRY(const EncodedTensors tensors, from.ReadInGroup(group, layer));
-      SHARD_CHECK(store.AddToGroup(refit, group, *from.record().FindInGroup(group, layer), tensors,
-                                   work.input.types));
+      SHARD_CHECK(store.AddToGroup(refit, group, outcome, tensors, work.input.types));
     }
   }
   return Ok();
@@ -166,14 +228,6 @@ std::vector<runtime::GroupExperts> ExpertsOf(const RefittedGroups& groups) {
     }
   }
   return all;
-}
-
-Status CheckFinite(const std::string& where, const CalibratedOutcome& outcome) {
-  if (std::isfinite(outcome.error_plain) && std::isfinite(outcome.error)) return Ok();
-  return Error{Code::kCorrupt,
-               Cat(where, ": layer ", outcome.layer,
-                   ": error of the products: expected a finite number, found ",
-                   std::isfinite(outcome.error) ? outcome.error_plain : outcome.error)};
 }
 
 }  // namespace moepack::cli

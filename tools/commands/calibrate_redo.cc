@@ -70,18 +70,38 @@ Status ReadTextsOf(const RedoArguments& arguments, CalibratedRedoInputs& inputs)
                "distribution.json has their digests under calibrated.calibration"};
 }
 
-// "" if the figures are the same.
-std::string FigureThatDiffers(const CalibratedOutcome& expected, const CalibratedOutcome& found) {
-  const auto differ = [](const char* name, const auto& a, const auto& b) {
-    return Cat(name, ": expected ", a, ", found ", b);
+// The first figure that differs; "" if all are the same.
+std::string FigureThatDiffers(const CalibratedFigures& expected, const CalibratedFigures& found) {
+  const auto differ = [&](const char* name, auto figure) {
+    return expected.*figure == found.*figure
+               ? ""
+               : Cat(name, ": expected ", expected.*figure, ", found ", found.*figure);
   };
-  if (expected.matrices != found.matrices)
-    return differ("matrices", expected.matrices, found.matrices);
-  if (expected.accepted != found.accepted)
-    return differ("accepted", expected.accepted, found.accepted);
-  if (expected.error_plain != found.error_plain)
-    return differ("error_plain", expected.error_plain, found.error_plain);
-  return expected.error == found.error ? "" : differ("error", expected.error, found.error);
+  for (const std::string& text :
+       {differ("matrices", &CalibratedFigures::matrices),
+        differ("accepted", &CalibratedFigures::accepted),
+        differ("few_tokens", &CalibratedFigures::few_tokens),
+        differ("worse", &CalibratedFigures::worse), differ("unseen", &CalibratedFigures::unseen),
+        differ("error_plain", &CalibratedFigures::error_plain),
+        differ("error", &CalibratedFigures::error)}) {
+    if (!text.empty()) return text;
+  }
+  return "";
+}
+
+// The same of a layer, with its experts.
+std::string OutcomeThatDiffers(const CalibratedOutcome& expected, const CalibratedOutcome& found) {
+  std::string figure = FigureThatDiffers(expected, found);
+  if (!figure.empty()) return figure;
+  if (expected.experts.size() != found.experts.size())
+    return Cat("experts: expected ", expected.experts.size(), ", found ", found.experts.size());
+  for (size_t i = 0; i < expected.experts.size(); ++i) {
+    const CalibratedExpert &a = expected.experts[i], &b = found.experts[i];
+    if (a.id != b.id) return Cat("experts: expected expert ", a.id, ", found expert ", b.id);
+    figure = FigureThatDiffers(a.figures, b.figures);
+    if (!figure.empty()) return Cat("expert ", a.id, ": ", figure);
+  }
+  return "";
 }
 
 class Comparison {
@@ -91,7 +111,7 @@ class Comparison {
 
   void Compare(const CalibratedOutcome& recorded, const EncodedTensors& stored,
                const runtime::EncodedLayer& again) {
-    const std::string figure = FigureThatDiffers(recorded, again.outcome);
+    const std::string figure = OutcomeThatDiffers(recorded, again.outcome);
     if (!figure.empty()) Differ("", figure);
     CompareTensors(stored, again.tensors);
     Note();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -62,11 +63,13 @@ Result<std::vector<TokenSession>> ReadTexts(const CalibrateRun& run, const Loade
 // only the first one writes it; the others read what it has.
 class LayersOfRun {
  public:
-  static Result<LayersOfRun> Open(const CalibrateRun& run, CalibratedRecord record) {
-    LayersOfRun layers(run, record);
+  // Borrows the model and the types. Errors are those of the store and of CheckEncodedFit.
+  static Result<LayersOfRun> Open(const CalibrateRun& run, const LoadedModel& loaded,
+                                  const runtime::TensorTypes& types, CalibratedRecord record) {
+    LayersOfRun layers(run, loaded, types, std::move(record));
     if (run.task && run.task->index > 0) return layers;
-    SHARD_TRY(CalibratedStoreWriter writer,
-              CalibratedStoreWriter::Open(run.store, std::move(record)));
+    SHARD_TRY(CalibratedStoreWriter writer, CalibratedStoreWriter::Open(run.store, layers.wanted_));
+    SHARD_CHECK(CheckEncodedFit(Shown(run.store), loaded, types, writer.record()));
     layers.record_ = writer.record();
     layers.writer_.emplace(std::move(writer));
     return layers;
@@ -93,34 +96,41 @@ class LayersOfRun {
 
   Result<EncodedTensors> Read(uint32_t layer) const {
     if (writes()) return writer_->Read(layer);
-    SHARD_TRY(const CalibratedStore store, CalibratedStore::Open(run_.store));
-    return store.Read(layer);
+    if (seen_ && layer < seen_->record().layers.size()) return seen_->Read(layer);
+    return Error{Code::kCorrupt, Cat(Shown(run_.store), "/", kCalibratedFile, ": expected layer ",
+                                     layer, ", found none")};
   }
 
-  Status Add(const runtime::EncodedLayer& encoded, const runtime::TensorTypes& types) {
+  Status Add(const runtime::EncodedLayer& encoded) {
     if (!writes()) return Ok();
-    SHARD_CHECK(writer_->Add(encoded.outcome, encoded.tensors, types));
+    SHARD_CHECK(writer_->Add(encoded.outcome, encoded.tensors, types_));
     record_ = writer_->record();
     return Ok();
   }
 
  private:
-  LayersOfRun(const CalibrateRun& run, CalibratedRecord record)
-      : run_(run), record_(std::move(record)) {}
+  LayersOfRun(const CalibrateRun& run, const LoadedModel& loaded, const runtime::TensorTypes& types,
+              CalibratedRecord record)
+      : run_(run), loaded_(loaded), types_(types), wanted_(record), record_(std::move(record)) {}
 
-  // What the first task has written since.
+  // What the first task has written since. Nothing is used that was not checked.
   Status Look() {
     SHARD_TRY(const bool there, IsThere(fs::path(run_.store) / kCalibratedFile));
     if (!there) return Ok();
-    SHARD_TRY(const CalibratedStore store, CalibratedStore::Open(run_.store));
+    SHARD_TRY(CalibratedStore store, CalibratedStore::Open(run_.store));
     if (store.record().layers.empty()) return Ok();  // the first task may replace it
-    SHARD_CHECK(CheckSameCalibration(run_.store, record_, store.record()));
+    SHARD_CHECK(CheckSameCalibration(run_.store, wanted_, store.record()));
+    SHARD_CHECK(CheckEncodedFit(Shown(run_.store), loaded_, types_, store.record()));
     record_ = store.record();
+    seen_ = std::move(store);
     return Ok();
   }
 
   const CalibrateRun& run_;
-  CalibratedRecord record_;
+  const LoadedModel& loaded_;
+  const runtime::TensorTypes& types_;
+  CalibratedRecord wanted_, record_;     // without layers; as it is
+  std::optional<CalibratedStore> seen_;  // of the first task
   std::optional<CalibratedStoreWriter> writer_;
 };
 
@@ -140,9 +150,9 @@ Waiting SayWaiting(Progress& progress) {
 
 class Encoding {
  public:
-  Encoding(const CalibrateRun& run, const runtime::TensorTypes& types,
-           runtime::Calibrator& calibrator, LayersOfRun& layers, Progress& progress)
-      : run_(run), types_(types), calibrator_(calibrator), layers_(layers), progress_(progress) {}
+  Encoding(const CalibrateRun& run, runtime::Calibrator& calibrator, LayersOfRun& layers,
+           Progress& progress)
+      : run_(run), calibrator_(calibrator), layers_(layers), progress_(progress) {}
 
   Status Run() {
     for (uint32_t layer = 0; layer <= calibrator_.layers(); ++layer) {
@@ -175,7 +185,7 @@ class Encoding {
   Result<CalibratedOutcome> Encode(uint32_t layer) {
     SHARD_TRY(const runtime::EncodedLayer encoded, calibrator_.Encode(layer));
     SHARD_CHECK(CheckFinite(run_.named.shown(), encoded.outcome));
-    SHARD_CHECK(layers_.Add(encoded, types_));
+    SHARD_CHECK(layers_.Add(encoded));
     return encoded.outcome;
   }
 
@@ -185,7 +195,6 @@ class Encoding {
   }
 
   const CalibrateRun& run_;
-  const runtime::TensorTypes& types_;
   runtime::Calibrator& calibrator_;
   LayersOfRun& layers_;
   Progress& progress_;
@@ -197,8 +206,9 @@ Status ShareGroups(const GroupsToEncode& work, SharedExperts& shared, LayersOfRu
   const size_t groups = work.groups.plan.groups.size();
   SHARD_TRY(const bool there, layers.HasGroups(groups));
   if (there) return Ok();
-  SHARD_CHECK(EncodeGroupsOfTask(work, shared));
-  if (layers.writes()) return GatherGroups(work, shared, layers.writer());
+  SHARD_TRY(const std::vector<uint32_t> twins, FirstWithSameNode(work.groups));
+  SHARD_CHECK(EncodeGroupsOfTask(work, twins, layers.record(), shared));
+  if (layers.writes()) return GatherGroups(work, twins, shared, layers.writer());
   return WaitUntil(Cat("task 0 of ", shared.task().count, ", groups"), waiting,
                    [&] { return layers.HasGroups(groups); });
 }
@@ -278,37 +288,57 @@ Result<CalibrateModel> LoadForCalibration(const moepack::Source& source,
   return out;
 }
 
+namespace calibrate_run {
+namespace {
+
+Error DoesNotFit(const std::string& thing, const std::string& expected, const std::string& found) {
+  return Error{Code::kMismatch, Cat(thing, ": expected ", expected, ", found ", found),
+               "the store is corrupt, or of another model"};
+}
+
+}  // namespace
+}  // namespace calibrate_run
+
+Status CheckLayerFit(const std::string& where, const LoadedModel& loaded,
+                     const runtime::TensorTypes& types, const CalibratedOutcome& layer,
+                     std::optional<size_t> experts) {
+  using namespace calibrate_run;
+  for (const CalibratedTensor& tensor : layer.tensors) {
+    const std::string thing = Cat(where, ": tensor ", Quoted(tensor.name));
+    const auto type = types.find(tensor.name);
+    const runtime::HostTensor* const own = FindTensor(*loaded.weights, tensor.name);
+    if (own == nullptr || type == types.end())
+      return DoesNotFit(thing, "one that is calibrated", "another");
+    if (type->second != tensor.type)
+      return DoesNotFit(thing, std::string(type->second->name), std::string(tensor.type->name));
+    const uint64_t bytes = BytesIn(*own, *tensor.type, experts);
+    if (bytes != tensor.bytes) return DoesNotFit(thing, Cat(bytes, " bytes"), Cat(tensor.bytes));
+  }
+  return Ok();
+}
+
 Status CheckEncodedFit(const std::string& where, const LoadedModel& loaded,
                        const runtime::TensorTypes& types, const CalibratedRecord& record) {
-  const auto wrong = [&](const std::string& thing, const auto& expected, const auto& found) {
-    return Error{Code::kMismatch,
-                 Cat(where, ": ", thing, ": expected ", expected, ", found ", found),
-                 "the store is corrupt, or of another model"};
-  };
-  const auto check = [&](const CalibratedOutcome& layer, const std::string& group,
-                         std::optional<size_t> experts) -> Status {
-    for (const CalibratedTensor& tensor : layer.tensors) {
-      const std::string thing = Cat(group, "tensor ", Quoted(tensor.name));
-      const auto type = types.find(tensor.name);
-      const runtime::HostTensor* const own =
-          calibrate_run::FindTensor(*loaded.weights, tensor.name);
-      if (own == nullptr || type == types.end())
-        return wrong(thing, "one that is calibrated", "another");
-      if (type->second != tensor.type) return wrong(thing, type->second->name, tensor.type->name);
-      const uint64_t bytes = calibrate_run::BytesIn(*own, *tensor.type, experts);
-      if (bytes != tensor.bytes) return wrong(thing, Cat(bytes, " bytes"), tensor.bytes);
-    }
-    return Ok();
-  };
   const uint32_t layers = loaded.model->spec().layers;
-  if (record.layer_count != layers) return wrong("layers", layers, record.layer_count);
-  for (const CalibratedOutcome& layer : record.layers) SHARD_CHECK(check(layer, "", {}));
+  if (record.layer_count != layers)
+    return calibrate_run::DoesNotFit(Cat(where, ": layers"), Cat(layers), Cat(record.layer_count));
+  for (const CalibratedOutcome& layer : record.layers)
+    SHARD_CHECK(CheckLayerFit(where, loaded, types, layer, {}));
   const size_t groups = record.groups ? record.groups->layers.size() : 0;
   for (size_t group = 0; group < groups; ++group) {
     for (const CalibratedOutcome& layer : record.groups->layers[group])
-      SHARD_CHECK(check(layer, Cat("group ", group, ": "), layer.experts.size()));
+      SHARD_CHECK(
+          CheckLayerFit(Cat(where, ": group ", group), loaded, types, layer, layer.experts.size()));
   }
   return Ok();
+}
+
+Status CheckFinite(const std::string& where, const CalibratedOutcome& outcome) {
+  if (std::isfinite(outcome.error_plain) && std::isfinite(outcome.error)) return Ok();
+  return Error{Code::kCorrupt,
+               Cat(where, ": layer ", outcome.layer,
+                   ": error of the products: expected a finite number, found ",
+                   std::isfinite(outcome.error) ? outcome.error_plain : outcome.error)};
 }
 
 Status CheckCanCalibrate(const CalibrateRun& run) {
@@ -355,21 +385,22 @@ Result<double> RunCalibration(const CalibrateRun& run) {
   const std::string part = TakenLines(calibrator->text().buckets);
   if (!part.empty()) PrintMessage(part);
   // What is refused leaves no store behind.
-  SHARD_TRY(LayersOfRun layers, LayersOfRun::Open(run, record));
-  SHARD_CHECK(CheckEncodedFit(Shown(run.store), source.loaded, types, layers.record()));
+  SHARD_TRY(LayersOfRun layers, LayersOfRun::Open(run, source.loaded, types, record));
   std::unique_ptr<SharedExperts> shared;
   if (run.task) {
     SHARD_TRY(shared,
               SharedExperts::Open(run.store, *run.task, record, types, SayWaiting(progress)));
     input.exchange = shared.get();
   }
-  SHARD_CHECK(Encoding(run, types, *calibrator, layers, progress).Run());
+  SHARD_CHECK(Encoding(run, *calibrator, layers, progress).Run());
   progress.Clear();
   NoteTheRest(types, layers.record());
   calibrator.reset();
   if (run.groups) {
-    const GroupsToEncode work{*run.groups, input, options,
-                              [&](uint32_t layer) { return layers.Read(layer); }};
+    const GroupsToEncode work{
+        run.named.shown(), *run.groups,
+        source.loaded,     input,
+        options,           [&](uint32_t layer) { return layers.Read(layer); }};
     SHARD_CHECK(shared ? ShareGroups(work, *shared, layers, SayWaiting(progress))
                        : EncodeGroups(work, layers.writer()));
     progress.Clear();

@@ -59,6 +59,12 @@ struct CalibrateRun {
 // size of one of the model's in its type, or of the experts of a group, and this type in `types`.
 Status CheckEncodedFit(const std::string& where, const LoadedModel& loaded,
                        const runtime::TensorTypes& types, const CalibratedRecord& record);
+// The same of a layer; without `experts` of the whole model, otherwise of that many of a group.
+Status CheckLayerFit(const std::string& where, const LoadedModel& loaded,
+                     const runtime::TensorTypes& types, const CalibratedOutcome& layer,
+                     std::optional<size_t> experts);
+// kCorrupt, with `where`, for an error that is not finite.
+Status CheckFinite(const std::string& where, const CalibratedOutcome& outcome);
 
 // kUnsupported if a tensor that is to be encoded is quantized already, kInvalidArgument if none is
 // to be. Reads nothing.

@@ -30,7 +30,7 @@ CalibratedRecord RecordOf(const CalibratedRecord& whole, const TaskNumber& task)
   return record;
 }
 
-runtime::EncodedExperts ExpertsOf(const CalibratedOutcome& outcome, EncodedTensors tensors) {
+runtime::EncodedExperts FromStore(const CalibratedOutcome& outcome, EncodedTensors tensors) {
   runtime::EncodedExperts experts;
   experts.outcome = outcome;
   experts.slabs = std::move(tensors);
@@ -58,10 +58,10 @@ Result<std::unique_ptr<SharedExperts>> SharedExperts::Open(
     const std::map<std::string, const quant::Format*, std::less<>>& types, Waiting waiting) {
   const std::string directory = manifest::TasksDirectory(store);
   const fs::path own = fs::path(directory) / manifest::TaskName(task);
-  SHARD_TRY(CalibratedStoreWriter writer,
-            CalibratedStoreWriter::Open(own, calibrate_share::RecordOf(record, task)));
-  return std::unique_ptr<SharedExperts>(
-      new SharedExperts(directory, task, types, std::move(writer), std::move(waiting)));
+  CalibratedRecord wanted = calibrate_share::RecordOf(record, task);
+  SHARD_TRY(CalibratedStoreWriter writer, CalibratedStoreWriter::Open(own, wanted));
+  return std::unique_ptr<SharedExperts>(new SharedExperts(directory, task, types, std::move(wanted),
+                                                          std::move(writer), std::move(waiting)));
 }
 
 std::string SharedExperts::DirectoryOf(uint32_t task) const {
@@ -70,7 +70,7 @@ std::string SharedExperts::DirectoryOf(uint32_t task) const {
 
 Result<runtime::EncodedExperts> SharedExperts::ReadOwn(uint32_t layer) const {
   SHARD_TRY(EncodedTensors tensors, own_.Read(layer));
-  return calibrate_share::ExpertsOf(own_.record().layers[layer], std::move(tensors));
+  return calibrate_share::FromStore(own_.record().layers[layer], std::move(tensors));
 }
 
 Result<std::optional<runtime::EncodedExperts>> SharedExperts::Own(uint32_t layer) {
@@ -106,7 +106,7 @@ Result<std::optional<CalibratedStore>> SharedExperts::StoreOf(uint32_t task) con
   SHARD_TRY(const bool there, IsThere(fs::path(directory) / kCalibratedFile));
   if (!there) return std::optional<CalibratedStore>();
   SHARD_TRY(CalibratedStore store, CalibratedStore::Open(directory));
-  CalibratedRecord wanted = own_.record();
+  CalibratedRecord wanted = wanted_;
   wanted.parameters[calibrate_share::kTask] = Cat(task, "/", task_.count);
   const Status same = CheckSameCalibration(directory, wanted, store.record());
   if (same) return std::optional(std::move(store));
@@ -117,26 +117,32 @@ Result<std::optional<CalibratedStore>> SharedExperts::StoreOf(uint32_t task) con
   return error;
 }
 
+Result<CalibratedStore> SharedExperts::WaitForStore(
+    uint32_t task, const std::string& what,
+    const std::function<bool(const CalibratedRecord&)>& has) const {
+  std::optional<CalibratedStore> store;
+  SHARD_CHECK(WaitUntil(Cat("task ", task, " of ", task_.count, ", ", what), waiting_,
+                        [&]() -> Result<bool> {
+                          SHARD_TRY(store, StoreOf(task));
+                          return store && has(store->record());
+                        }));
+  return *std::move(store);
+}
+
 Result<CalibratedStore> SharedExperts::WaitForGroup(uint32_t task, uint32_t group,
                                                     uint32_t layer) const {
-  const std::string what =
-      Cat("task ", task, " of ", task_.count, ", group ", group, ", layer ", layer);
-  SHARD_CHECK(WaitUntil(what, waiting_, [&]() -> Result<bool> {
-    SHARD_TRY(const std::optional<CalibratedStore> store, StoreOf(task));
-    return store && store->record().FindInGroup(group, layer) != nullptr;
-  }));
-  return CalibratedStore::Open(DirectoryOf(task));
+  return WaitForStore(
+      task, Cat("group ", group, ", layer ", layer),
+      [&](const CalibratedRecord& record) { return record.FindInGroup(group, layer) != nullptr; });
 }
 
 Result<runtime::EncodedExperts> SharedExperts::WaitFor(uint32_t task, uint32_t layer) const {
-  const std::string what = Cat("task ", task, " of ", task_.count, ", layer ", layer);
-  SHARD_CHECK(WaitUntil(what, waiting_, [&]() -> Result<bool> {
-    SHARD_TRY(const std::optional<CalibratedStore> store, StoreOf(task));
-    return store && store->record().layers.size() > layer;
-  }));
-  SHARD_TRY(const CalibratedStore store, CalibratedStore::Open(DirectoryOf(task)));
+  SHARD_TRY(const CalibratedStore store,
+            WaitForStore(task, Cat("layer ", layer), [&](const CalibratedRecord& record) {
+              return record.layers.size() > layer;
+            }));
   SHARD_TRY(EncodedTensors tensors, store.Read(layer));
-  return calibrate_share::ExpertsOf(store.record().layers[layer], std::move(tensors));
+  return calibrate_share::FromStore(store.record().layers[layer], std::move(tensors));
 }
 
 }  // namespace moepack::cli

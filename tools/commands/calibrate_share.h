@@ -7,6 +7,7 @@
 // divided among the tasks, and the first one gathers them.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -47,10 +48,11 @@ class SharedExperts final : public runtime::ExpertExchange {
  private:
   SharedExperts(std::string directory, const TaskNumber& task,
                 const std::map<std::string, const quant::Format*, std::less<>>& types,
-                CalibratedStoreWriter own, Waiting waiting)
+                CalibratedRecord wanted, CalibratedStoreWriter own, Waiting waiting)
       : directory_(std::move(directory)),
         task_(task),
         types_(types),
+        wanted_(std::move(wanted)),
         own_(std::move(own)),
         waiting_(std::move(waiting)) {}
 
@@ -58,11 +60,16 @@ class SharedExperts final : public runtime::ExpertExchange {
   Result<runtime::EncodedExperts> ReadOwn(uint32_t layer) const;
   // No value if it is not there yet.
   Result<std::optional<CalibratedStore>> StoreOf(uint32_t task) const;
+  // Waits until the store of a task `has` what is wanted, and returns that store.
+  Result<CalibratedStore> WaitForStore(
+      uint32_t task, const std::string& what,
+      const std::function<bool(const CalibratedRecord&)>& has) const;
   Result<runtime::EncodedExperts> WaitFor(uint32_t task, uint32_t layer) const;
 
   std::string directory_;  // of all tasks
   TaskNumber task_;
   const std::map<std::string, const quant::Format*, std::less<>>& types_;
+  CalibratedRecord wanted_;  // without layers
   CalibratedStoreWriter own_;
   Waiting waiting_;
 };

@@ -227,6 +227,39 @@ TEST_F(SmallStore, WithoutLayersTakesAnotherCalibration) {
   EXPECT_TRUE(CalibratedStoreWriter::Open(directory_, other));
 }
 
+// As tasks have it that add the groups to a finished model.
+TEST_F(SmallStore, WithGroupsAloneIsNotEmpty) {
+  ASSERT_TRUE(Writer().AddToGroup(kRefit, 0, OutcomeOfExperts(0), TensorsOfGroup(), SmallTypes()));
+  CalibratedRecord other = SmallCalibration();
+  other.parameters["shrink"] = "2";
+  const auto writer = CalibratedStoreWriter::Open(directory_, other);
+  ASSERT_FALSE(writer);
+  EXPECT_EQ(writer.error().code, Code::kMismatch);
+  EXPECT_THAT(writer.error().message, HasSubstr("parameter shrink: expected 2, found 1"));
+  EXPECT_NE(Writer().record().FindInGroup(0, 0), nullptr);
+}
+
+TEST_F(SmallStore, TakesAnotherRefitWhileItHasNoGroups) {
+  CalibratedRecord record = SmallCalibration();
+  record.groups = CalibratedGroups{"fedcba9876543210", {}};
+  ASSERT_TRUE(Writer(record).Add(Outcome(0), SmallTensors(), SmallTypes()));
+  record.groups->refit = kRefit;
+  CalibratedStoreWriter again = Writer(record);
+  EXPECT_TRUE(again.Has(0));
+  ASSERT_TRUE(again.AddToGroup(kRefit, 0, OutcomeOfExperts(0), TensorsOfGroup(), SmallTypes()));
+  EXPECT_EQ(CalibratedStore::Open(directory_)->record().groups->refit, kRefit);
+}
+
+TEST_F(SmallStore, RefusesTensorsWithoutATypeAndStaysAsItIs) {
+  CalibratedStoreWriter writer = Writer();
+  const Status added = writer.Add(Outcome(0), SmallTensors(), {});
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().code, Code::kMismatch);
+  EXPECT_THAT(added.error().message,
+              HasSubstr("tensor \"blk.0.attn_q.weight\": expected one with a type, found none"));
+  EXPECT_TRUE(writer.Add(Outcome(0), SmallTensors(), SmallTypes()));
+}
+
 TEST_F(SmallStore, IsWrittenByOneRunAtATime) {
   const CalibratedStoreWriter first = Writer();
   const auto second = CalibratedStoreWriter::Open(directory_, SmallCalibration());

@@ -1,12 +1,15 @@
 // Refitted experts that a calibration encodes for the nodes of their groups.
 #include <gmock/gmock.h>
 
+#include <functional>
+
 #include "tests/manifest/verify/forger.h"
 #include "tests/tools/run_moepack.h"
 
 namespace moepack::cli {
 namespace {
 
+namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -163,6 +166,35 @@ TEST_F(CalibratedGroups, OfAnotherRefitAreRefused) {
   }
 }
 
+TEST_F(CalibratedGroups, HaveWhatTheRefitChangedAndNothingElse) {
+  const std::pair<std::function<void(nlohmann::ordered_json&)>, const char*> cases[] = {
+      {[](auto& groups) { groups.push_back(groups[1]); }, "experts: expected \"\", found \"8-15\""},
+      {[](auto& groups) {
+         groups[1][2]["tensors"] = nlohmann::ordered_json::array();
+         groups[1][2].erase("sha256");
+       },
+       "group 1: tensor \"blk.2.ffn_"},
+      {[](auto& groups) { groups[1][2]["tensors"][0]["name"] = "blk.2.other.weight"; },
+       "group 1: tensor \"blk.2.other.weight\": expected one of the model, found another"},
+  };
+  for (const auto& [change, message] : cases) {
+    nlohmann::ordered_json record = Record();
+    change(record["groups"]["layers"]);
+    fs::copy(workspace_ / "out.calibrated", workspace_ / "changed");
+    WriteAll(workspace_ / "changed/calibration.json", record.dump());
+    if (record["groups"]["layers"].size() > 2) {
+      for (const char* layer : {"000", "001", "002"})
+        WriteAll(workspace_ / ("changed/group-002-layer-" + std::string(layer) + ".bin"),
+                 Read("out.calibrated/group-001-layer-" + std::string(layer) + ".bin"));
+    }
+    const ToolRun run =
+        Build("--refit-store out.refit --calibrated-store changed --no-verify -o again");
+    EXPECT_EQ(run.status, 6) << run.err;
+    EXPECT_THAT(run.err, HasSubstr(message));
+    fs::remove_all(workspace_ / "changed");
+  }
+}
+
 TEST_F(CalibratedGroups, AreProvedByTheirStores) {
   const std::string verify =
       "verify out --against fixtures/tiny-moe --imatrix out.refit/imatrix.gguf ";
@@ -171,6 +203,15 @@ TEST_F(CalibratedGroups, AreProvedByTheirStores) {
   // The store of the refit has the rows of the routers; experts come from that of the calibration.
   EXPECT_THAT(proved.out,
               testing::ContainsRegex("refit-bytes: 4 tensors, [0-9,]+ bytes, compared with"));
+  // Both count them.
+  const auto counted = [](const std::string& text) {
+    const size_t end = text.find(" bytes, were encoded on texts");
+    if (end == std::string::npos) return std::string();
+    const size_t begin = text.rfind(": ", end);
+    return text.substr(begin, end - begin);
+  };
+  EXPECT_FALSE(counted(proved.out).empty());
+  EXPECT_EQ(counted(workspace_.Moepack("verify out").out), counted(proved.out));
   for (const char* store : {"", "--refit-store out.refit", "--calibrated-store out.calibrated"}) {
     const ToolRun run = workspace_.Moepack(verify + store);
     EXPECT_EQ(run.status, 0) << store << run.err << run.out;
@@ -218,6 +259,21 @@ TEST_F(CalibratedGroups, AreEncodedAgainByAVerifier) {
   const ToolRun whole = workspace_.Moepack(verify);
   EXPECT_EQ(whole.status, 0) << whole.err << whole.out;
   EXPECT_THAT(whole.out, HasSubstr("group 1, layer 1: 8 refitted experts not encoded again"));
+}
+
+TEST_F(CalibratedGroups, AVerifierComparesTheFiguresOfExperts) {
+  forger::Forgery forged = forger::Forgery::Of(workspace_ / "out");
+  nlohmann::ordered_json record = Record();
+  forged.manifest["calibrated"]["groups"]["layers"][1][1]["experts"][7]["unseen"] = 5;
+  record["groups"]["layers"][1][1]["experts"][7]["unseen"] = 5;
+  forged.WriteTo(workspace_ / "forged");
+  WriteAll(workspace_ / kCalibrationRecord, record.dump());
+  const ToolRun run = workspace_.Moepack(
+      std::string("verify forged --against fixtures/tiny-moe --imatrix out.refit/imatrix.gguf "
+                  "--redo 1 --text fixtures/texts/manual.md ") +
+      kBothStores);
+  EXPECT_EQ(run.status, 6) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("group 1, layer 1: expert 15: unseen: expected 5, found 0"));
 }
 
 TEST_F(CalibratedGroups, CountInADryRun) {

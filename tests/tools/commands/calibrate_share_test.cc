@@ -96,6 +96,19 @@ TEST_F(SharedCalibration, TasksWithAStoreNeedNoText) {
   EXPECT_EQ(Read("out.gguf"), Read("whole.gguf"));
 }
 
+// What the first task wrote runs in the others, too.
+TEST_F(SharedCalibration, AWholeStoreThatDoesNotFitIsRefused) {
+  ASSERT_EQ(workspace_.Moepack(std::string(kShared) + "-o out.gguf").status, 0);
+  const std::string record = "out.gguf.calibrated/calibration.json";
+  nlohmann::ordered_json changed = nlohmann::ordered_json::parse(Read(record));
+  changed["layers"][1]["tensors"][0]["name"] = "blk.1.other.weight";
+  WriteAll(workspace_ / record, changed.dump());
+  const ToolRun run = workspace_.Moepack(std::string(kShared) + "-o out.gguf --task 1/2");
+  EXPECT_EQ(run.status, 6) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("out.gguf.calibrated: tensor \"blk.1.other.weight\": expected "
+                                 "one that is calibrated, found another"));
+}
+
 TEST_F(SharedCalibration, ADryRunSaysWhatOneOfTheMachinesTakes) {
   const std::string build =
       "build fixtures/tiny-moe --groups 2 --quantize Q4_K_M --calibrate fixtures/texts/manual.md "
