@@ -69,7 +69,8 @@ Status Run::Fit(uint32_t experts, uint32_t sessions, int repetitions) {
       {options_.moepack, "plan", source, "--groups", "2", "-o", In("plan.json").string()}));
   const FitCommands commands = CommandsOf(options_.moepack, options_.scratch);
   const std::string size =
-      Cat(", 1 layer, ", moepack::FormatCount(sessions * kSessionTokens), " tokens");
+      Cat(", 1 layer of ", experts, " experts, ", moepack::FormatCount(sessions * kSessionTokens),
+          " tokens, one core");
   Series passes{"profile --imatrix", {}}, calibrations{"quantize --calibrate" + size, {}},
       fits{"refit" + size, {}}, tunings{"refit with tune" + size, {}};
   for (int i = 0; i < repetitions; ++i) {
@@ -84,11 +85,10 @@ Status Run::Fit(uint32_t experts, uint32_t sessions, int repetitions) {
       series->samples.push_back(sample);
     }
   }
-  const std::string all = Cat(size, " of ", experts, " experts, one core");
-  const std::string half = Cat(size, ", ", experts / 2, " of ", experts, " experts, one core");
-  AddProcessorTime("quantize --calibrate --recipe Q4_K_M" + all, calibrations, &passes);
-  AddProcessorTime("refit, ridge, refill, router, ridge" + half, fits, nullptr);
-  AddProcessorTime(Cat("refit, ridge, refill, tune with ", kUpdates, " updates, ridge", half),
+  const std::string node = Cat("refit of ", experts / 2, " experts, ");
+  AddProcessorTime("quantize --calibrate --recipe Q4_K_M" + size, calibrations, &passes);
+  AddProcessorTime(Cat(node, "ridge, refill, router, ridge", size), fits, nullptr);
+  AddProcessorTime(Cat(node, "ridge, refill, tune with ", kUpdates, " updates, ridge", size),
                    tunings, nullptr);
   for (Series* series : {&passes, &calibrations, &fits, &tunings})
     report_.series.push_back(std::move(*series));
