@@ -31,9 +31,6 @@ constexpr double kMoments = 1.5;
 constexpr double kFactors = 2;
 // Every eighth row is encoded for the trial on held-out text, whose error is measured twice.
 constexpr double kEncodings = 1.25;
-// How much longer products take in a run, whose factors come from memory, than in a trial: of the
-// layer that docs/calibration.md has measured 708 s, where the trial says 468 s.
-constexpr double kSlowerProducts = 1.5;
 // The longest rows that are tried.
 constexpr size_t kLongestTrial = 4096;
 // Moments of two parts of the text and their sum, in doubles, and two factors with their
@@ -156,7 +153,7 @@ double ProductRate() {
 class Trials {
  public:
   double SecondsFor(const Effort& work) {
-    double seconds = work.products * kSlowerProducts / rate_;
+    double seconds = work.products / rate_;
     for (const auto& [n, count] : work.factors) seconds += count * FactorSeconds(n);
     for (const auto& [row, count] : work.rows)
       seconds += kEncodings * count * RowSeconds(*row.first, row.second);
