@@ -11,15 +11,9 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-HWY_INLINE void TurnOneByOne(const FloatMatrix& from, float* to, size_t stride) {
-  for (size_t r = 0; r < from.rows; ++r) {
-    for (size_t c = 0; c < from.columns; ++c) to[c * stride + r] = from.first[r * from.stride + c];
-  }
-}
-
 #if HWY_TARGET == HWY_SCALAR
 void TurnRowsLanes(const FloatMatrix& from, float* to, size_t stride) {
-  TurnOneByOne(from, to, stride);
+  TurnRowsRef(from, to, stride);
 }
 #else
 
@@ -55,9 +49,9 @@ void TurnRowsLanes(const FloatMatrix& from, float* to, size_t stride) {
     }
   }
   // What is right of the tiles, and what is below them.
-  TurnOneByOne({from.first + columns, rows, from.columns - columns, from.stride},
-               to + columns * stride, stride);
-  TurnOneByOne(from.Rows(rows, from.rows - rows), to + rows, stride);
+  TurnRowsRef({from.first + columns, rows, from.columns - columns, from.stride},
+              to + columns * stride, stride);
+  TurnRowsRef(from.Rows(rows, from.rows - rows), to + rows, stride);
 }
 #endif
 

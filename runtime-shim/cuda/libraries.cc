@@ -32,9 +32,8 @@ template <class Function>
 Status Find(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(::dlsym(library, name));
   if (function != nullptr) return Ok();
-  return Error{Code::kUnavailable, Cat("cuda: function ", name,
-                                       ": expected in the library, found "
-                                       "none")};
+  return Error{Code::kUnavailable,
+               Cat("cuda: function ", name, ": expected in the library, found none")};
 }
 
 }  // namespace

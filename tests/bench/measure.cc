@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "libshard/base/text/text.h"
 
@@ -76,13 +77,22 @@ Result<Sample> RunCommand(const Command& command) {
                 static_cast<uint64_t>(usage.ru_maxrss) * 1024};
 }
 
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
 double MedianSeconds(const std::vector<Sample>& samples) {
   std::vector<double> seconds;
   for (const Sample& sample : samples) seconds.push_back(sample.seconds);
-  std::sort(seconds.begin(), seconds.end());
-  const size_t middle = seconds.size() / 2;
-  if (seconds.size() % 2 == 1) return seconds[middle];
-  return (seconds[middle - 1] + seconds[middle]) / 2;
+  return Median(std::move(seconds));
+}
+
+double MedianCpuSeconds(const std::vector<Sample>& samples) {
+  std::vector<double> seconds;
+  for (const Sample& sample : samples) seconds.push_back(sample.cpu_seconds);
+  return Median(std::move(seconds));
 }
 
 uint64_t HighestPeak(const std::vector<Sample>& samples) {

@@ -27,7 +27,9 @@ using Command = std::vector<std::string>;
 // status other than 0 is an error.
 Result<Sample> RunCommand(const Command& command);
 
+double Median(std::vector<double> values);
 double MedianSeconds(const std::vector<Sample>& samples);
+double MedianCpuSeconds(const std::vector<Sample>& samples);
 uint64_t HighestPeak(const std::vector<Sample>& samples);
 
 uint64_t TreeBytes(const fs::path& tree);

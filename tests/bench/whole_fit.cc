@@ -14,12 +14,6 @@ constexpr uint32_t kSessionTokens = 512;
 // Of `tune`, which has 300 by default: enough to see what each takes.
 constexpr const char* kUpdates = "30";
 
-double MedianProcessorTime(const Series& series) {
-  std::vector<Sample> samples = series.samples;
-  for (Sample& sample : samples) sample.seconds = sample.cpu_seconds;
-  return MedianSeconds(samples);
-}
-
 // What is measured on one checkpoint, in `scratch`.
 struct FitCommands {
   Command pass, calibrate, fit, tune;
@@ -48,11 +42,12 @@ FitCommands CommandsOf(const std::string& moepack, const fs::path& scratch) {
 // `beside`: what is measured on the same tokens.
 void Run::AddProcessorTime(const std::string& work, const Series& ours, const Series* beside) {
   Row row = {.work = work};
-  row.measured = Cat(Fixed(MedianProcessorTime(ours), 1), " s of CPU time");
+  row.measured = Cat(Fixed(MedianCpuSeconds(ours.samples), 1), " s of CPU time");
   if (beside != nullptr) {
-    row.beside = Cat(beside->name, " ", Fixed(MedianProcessorTime(*beside), 1), " s of CPU time");
-    row.figure =
-        Cat(Fixed(MedianProcessorTime(ours) / MedianProcessorTime(*beside), 1), " times as long");
+    row.beside =
+        Cat(beside->name, " ", Fixed(MedianCpuSeconds(beside->samples), 1), " s of CPU time");
+    row.figure = Cat(Fixed(MedianCpuSeconds(ours.samples) / MedianCpuSeconds(beside->samples), 1),
+                     " times as long");
   }
   report_.rows.push_back(std::move(row));
   report_.rows.push_back(

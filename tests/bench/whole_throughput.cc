@@ -25,12 +25,6 @@ constexpr uint32_t kWindow = 512, kDecoded = 128, kGroups = 2;
 const fs::path kLibraries = fs::path(MOEPACK_SOURCE_DIR) /
                             "build/peer/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64";
 
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
 // prompt: the logits of every token are requested, so that every layer runs for every token, as in
 // profile and eval; without_logits: only those of the last token, as in llama-bench
 // (stock_speed.cc).

@@ -89,20 +89,6 @@ std::vector<double> RandomDoubles(size_t count, uint64_t seed) {
   return {values.begin(), values.end()};
 }
 
-// A A' + I of random A.
-std::vector<double> Definite(size_t size) {
-  const std::vector<double> values = RandomDoubles(size * size, 3);
-  std::vector<double> matrix(size * size, 0);
-  for (size_t i = 0; i < size; ++i) {
-    for (size_t j = 0; j < size; ++j) {
-      for (size_t k = 0; k < size; ++k)
-        matrix[i * size + j] += values[i * size + k] * values[j * size + k];
-    }
-    matrix[i * size + i] += 1;
-  }
-  return matrix;
-}
-
 // A refit wraps its executor to see what a forward pass multiplies.
 TEST_F(CudaAlgebraEmulated, IsThatOfAnObservedExecutorToo) {
   struct Nobody : ProductObserver {
@@ -155,7 +141,7 @@ TEST_F(CudaAlgebraEmulated, AddsProductsOfBlocksOfRowsToDoubles) {
 
 TEST_F(CudaAlgebraEmulated, SolvesWhatTheHostSolves) {
   constexpr uint32_t kSize = 37, kSides = 5;
-  std::vector<double> matrix = Definite(kSize);
+  std::vector<double> matrix = DefiniteMatrix(kSize);
   std::vector<double> upper = matrix;  // what is below the diagonal is not read
   for (size_t i = 0; i < kSize; ++i)
     std::fill_n(upper.begin() + static_cast<ptrdiff_t>(i * kSize), i,
@@ -305,7 +291,7 @@ TEST_F(CudaAlgebraEmulated, WithoutItsLibrariesItSaysSo) {
 }
 
 TEST_F(CudaAlgebraEmulated, TooLittleMemoryForAFactorIsAnErrorThatNamesTheBytes) {
-  const Doubles own = DoublesOf(Definite(50), 50);
+  const Doubles own = DoublesOf(DefiniteMatrix(50), 50);
   emulation::TheMachine().memory = emulation::BytesInUse() + 100;
   const auto made = algebra().Factorize(own);
   ASSERT_FALSE(made);

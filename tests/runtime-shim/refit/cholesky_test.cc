@@ -11,20 +11,6 @@
 namespace moepack::runtime {
 namespace {
 
-// A A' + I of random A.
-std::vector<double> DefiniteMatrix(size_t size) {
-  const std::vector<float> values = RandomFloats(size * size, 3);
-  std::vector<double> matrix(size * size, 0);
-  for (size_t i = 0; i < size; ++i) {
-    for (size_t j = 0; j < size; ++j) {
-      for (size_t k = 0; k < size; ++k)
-        matrix[i * size + j] += double{values[i * size + k]} * values[j * size + k];
-    }
-    matrix[i * size + i] += 1;
-  }
-  return matrix;
-}
-
 TEST(Cholesky, SolutionSolvesTheSystem) {
   constexpr size_t kSize = 300, kColumns = 70;  // more than two blocks of the factorization
   const std::vector<double> matrix = DefiniteMatrix(kSize);
