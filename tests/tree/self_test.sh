@@ -20,7 +20,8 @@ fresh() {
   printf '#include "libshard/base/a.h"\n#include "quant/b.h"\n#include <string>\n' \
     >libshard/model/a.cc
   printf 'All of `b.md`: [here](b.md#part), [there](https://example.org).\n' >docs/a.md
-  touch docs/b.md fixtures/README.md
+  touch fixtures/README.md
+  echo '# Part' >docs/b.md
 }
 
 passes() {
@@ -106,8 +107,10 @@ fresh && mkdir scripts && fails layout.sh "scripts:"
 fresh && rm LICENSE && fails layout.sh "LICENSE: expected"
 fresh && mkdir build && passes layout.sh
 fresh && rm docs/b.md && fails links.sh "link to b.md"
-fresh && echo 'See `libshard/model/a.cc` and `libshard/*/a.cc`.' >docs/b.md && passes links.sh
-fresh && echo 'See `libshard/model/none.cc`.' >docs/b.md
+fresh && echo '# Another part' >docs/b.md && fails links.sh "link to b.md#part: expected a heading"
+fresh && printf '[above](#x)\n' >>docs/b.md && fails links.sh "docs/b.md: link to #x: expected"
+fresh && echo 'See `libshard/model/a.cc` and `libshard/*/a.cc`.' >>docs/b.md && passes links.sh
+fresh && echo 'See `libshard/model/none.cc`.' >>docs/b.md
 fails links.sh "b.md: libshard/model/none.cc"
 
 fresh && printf 'b %0100d\n' 0 >docs/b.md && fails wrapped.sh "docs/b.md:1: expected at most 100"
