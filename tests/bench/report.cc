@@ -43,6 +43,16 @@ std::string ProcessorName() {
   return "unknown";
 }
 
+// The widest vectors that decide how fast kernels are here.
+std::string Vectors() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return "AVX-512";
+  return __builtin_cpu_supports("avx2") ? "AVX2" : "SSE4";
+#else
+  return "NEON";
+#endif
+}
+
 // By the magic numbers of statfs(2).
 std::string FileSystemName(const std::string& directory) {
   struct statfs about = {};
@@ -86,6 +96,7 @@ Json Machine(const Report& report) {
   const auto memory =
       static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   return {{"processor", ProcessorName()},
+          {"vectors", Vectors()},
           {"cores", sysconf(_SC_NPROCESSORS_ONLN)},
           {"memory", moepack::FormatBytes(memory)},
           {"file system", FileSystemName(report.scratch)},
@@ -134,11 +145,13 @@ void WriteMicroTable(std::ostream& out, const Json& benchmarks) {
 }
 
 constexpr const char* kMethod =
-    R"(Written by `make bench`; do not edit. Figures are medians of several whole processes; moepack
-and what it is compared with take turns. *Warm*: every byte to be read was in the page cache, as far
-as it fits; *cold*: none was. `cp` is followed by fsync of every file, as moepack flushes too (the
-target compares with this), or plain. *Over loopback* is a web server of the benchmark on the same
-cores; *late* is its pause before every answer. Peak memory is `ru_maxrss`, with mapped files.
+    R"(Written by `make bench`; do not edit. [One report](benchmarks.md) is of a machine with AVX-512,
+[another](benchmarks-avx2.md) of one without. Figures are medians of several whole processes;
+moepack and what it is compared with take turns. *Warm*: every byte to be read was in the page
+cache, as far as it fits; *cold*: none was. `cp` is followed by fsync of every file, as moepack
+flushes too (the target compares with this), or plain. *Over loopback* is a web server of the
+benchmark on the same cores; *late* is its pause before every answer. Peak memory is `ru_maxrss`,
+with mapped files.
 
 Prompts are measured with the logits of every token, and with those of the last, for which llama.cpp
 skips most of the last layer ([what limits the speed](runtime-internals.md#what-limits-the-speed)).

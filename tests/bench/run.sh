@@ -1,7 +1,7 @@
 #!/bin/sh
-# make bench. Scratch files go to $MOEPACK_BENCH_DIR (default build/bench) and are deleted
-# afterwards; MOEPACK_BENCH_QUICK=1 tries everything with small sizes and leaves docs/benchmarks.md
-# unchanged.
+# make bench: writes docs/benchmarks.md on a machine with AVX-512, docs/benchmarks-avx2.md elsewhere.
+# Scratch files go to $MOEPACK_BENCH_DIR (default build/bench) and are deleted afterwards;
+# MOEPACK_BENCH_QUICK=1 tries everything with small sizes and leaves the pages unchanged.
 # usage: run.sh BUILD_DIR   (from the repository root)
 set -eu
 build=$1
@@ -10,9 +10,10 @@ scratch=${MOEPACK_BENCH_DIR:-$results}
 mkdir -p "$results" "$scratch"
 
 markdown=docs/benchmarks.md
+grep -qw avx512f /proc/cpuinfo || markdown=docs/benchmarks-avx2.md
 quick=
 if [ "${MOEPACK_BENCH_QUICK:-0}" = 1 ]; then
-  markdown=$results/benchmarks.md
+  markdown=$results/$(basename $markdown)
   quick=--quick
 fi
 tests/peer/install.sh || [ $? = 77 ]  # ggml, for comparison
