@@ -370,6 +370,10 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddChunkMap(app, arguments->pack.cell_bytes);
   AddForce(app, arguments->force);
   AddMemory(app, arguments->pack.memory);
+  app.get_option("--memory")
+      ->description(
+          "Upper bound for buffers, and for the activations and moments of a calibration: 64M, "
+          "1GiB. Default: 64MiB; with --calibrate 4GiB.");
   AddJobs(app, arguments->pack.jobs);
   AddDryRun(app, arguments->dry_run);
   AddTensors(app, arguments->tensors);
