@@ -144,7 +144,6 @@ double ShareOf(const ResidualShares& shares, const GgufTensor& tensor) {
 
 namespace {
 
-constexpr std::array kExpertTypes = {"q2_K", "q3_K", "iq4_xs", "q4_K", "q5_K", "q6_K", "q8_0"};
 constexpr std::array kTrunkTypes = {"q4_K", "q5_K", "q6_K", "q8_0"};
 
 bool Has(const GgufTensor& tensor, std::string_view piece) {
@@ -167,17 +166,14 @@ struct BudgetGroup {
   std::vector<std::vector<double>> damages;  // by tensor, then type
 };
 
-std::vector<const quant::Format*> TypesFor(const GgufTensor& tensor) {
+std::vector<const quant::Format*> KnownTypes(std::span<const char* const> names) {
   std::vector<const quant::Format*> types;
-  if (tensor.part == Part::kExpert) {
-    for (const char* name : kExpertTypes) types.push_back(KnownType(name));
-  } else {
-    for (const char* name : kTrunkTypes) types.push_back(KnownType(name));
-  }
+  for (const char* name : names) types.push_back(KnownType(name));
   return types;
 }
 
-std::vector<BudgetGroup> GroupsOf(const GgufModel& model) {
+std::vector<BudgetGroup> GroupsOf(const GgufModel& model,
+                                  const std::vector<const quant::Format*>& expert_types) {
   std::map<std::tuple<bool, uint32_t, std::string>, BudgetGroup> groups;
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const GgufTensor& tensor = model.tensors[i];
@@ -187,7 +183,7 @@ std::vector<BudgetGroup> GroupsOf(const GgufModel& model) {
     if (group.tensors.empty()) {
       group.layer = tensor.layer;
       group.part = part;
-      group.types = TypesFor(tensor);
+      group.types = tensor.part == Part::kExpert ? expert_types : KnownTypes(kTrunkTypes);
     }
     // The recipe's own choice stays possible.
     if (tensor.type->encode != nullptr && tensor.type->decode != nullptr &&
@@ -217,7 +213,8 @@ class TypeSpending {
       : model_(model),
         base_(base),
         options_(options),
-        groups_(GroupsOf(base.model)),
+        groups_(GroupsOf(base.model, options.expert_types.empty() ? KnownTypes(kExpertTypes)
+                                                                  : options.expert_types)),
         held_(HeldByLargest(options.plan)) {}
 
   Result<TypeBudget> Spend() {
@@ -227,6 +224,7 @@ class TypeSpending {
       if (!MayChange(tensor)) kept += BytesAs(tensor, tensor.type);
     }
     // Before measuring, which reads and encodes rows of every matrix.
+    SHARD_CHECK(CheckImportance());
     SHARD_CHECK(CheckSmallest(kept));
     SHARD_TRY(shares_, MeasureResidualShares(base_, sources_, options_.sample_rows));
     SHARD_CHECK(Measure());
@@ -251,6 +249,22 @@ class TypeSpending {
     const auto held = tensor.layer ? held_.find(*tensor.layer) : held_.end();
     if (held != held_.end() && tensor.expert_count > 0) stored.shape[0] = held->second;
     return stored.bytes();
+  }
+
+  Status CheckImportance() const {
+    for (const BudgetGroup& group : groups_) {
+      for (const quant::Format* type : group.types) {
+        if (!RequiresImportance(*type, "", false)) continue;
+        for (const size_t index : group.tensors) {
+          if (At(index).importance != nullptr) continue;
+          return Error{Code::kInvalidArgument,
+                       Cat("budget: ", type->name, " for ", At(index).name,
+                           ": expected importance for this tensor, found none"),
+                       "give an importance matrix that has it"};
+        }
+      }
+    }
+    return Ok();
   }
 
   Status CheckSmallest(uint64_t kept) const {

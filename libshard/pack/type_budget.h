@@ -2,6 +2,7 @@
 // estimated from the weights and an importance matrix, without running the model.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -48,11 +49,17 @@ Result<ResidualShares> MeasureResidualShares(const TypedGguf& typed,
 // are not in `shares`.
 double ShareOf(const ResidualShares& shares, const GgufTensor& tensor);
 
+// What experts may get unless the options name others. Runtimes compute with k-quants and iq4_xs
+// about as fast as they read them; with the smaller IQ types the CPU is slower.
+inline constexpr std::array kExpertTypes = {"q2_K", "q3_K", "iq4_xs", "q4_K",
+                                            "q5_K", "q6_K", "q8_0"};
+
 struct TypeBudgetOptions {
   uint64_t bytes = 0;          // of the data of all tensors
   const Plan* plan = nullptr;  // the bytes are those of its largest node; null: of the whole model
-  uint32_t sample_rows = 64;   // of every matrix (DamageSample)
-  size_t jobs = 0;             // threads
+  std::vector<const quant::Format*> expert_types = {};  // that experts may get; empty: kExpertTypes
+  uint32_t sample_rows = 64;                            // of every matrix (DamageSample)
+  size_t jobs = 0;                                      // threads
 };
 
 // The tensors that share one type: the gate and up experts of a layer, its down experts, its
@@ -73,7 +80,7 @@ struct TypeBudget {
 };
 
 // `base` is the model with the types of a recipe: matrices that no recipe changes keep theirs, and
-// the others may keep theirs if that is best. Experts may become q2_K to q8_0, the trunk q4_K to
+// the others may keep theirs if that is best. Experts may become `expert_types`, the trunk q4_K to
 // q8_0, because it is small and every token needs it. Bytes are exact; those of a plan's node are
 // for the largest eligible count of every layer.
 //
@@ -81,8 +88,9 @@ struct TypeBudget {
 // of the residual stream that its block writes (MeasureResidualShares); without one, all matrices
 // count equally.
 //
-// kInvalidArgument, with the number of bytes, if even the smallest types take more; errors of
-// reading and of MeasureDamage. kUnsupported for a checkpoint without data.
+// kInvalidArgument, with the number of bytes, if even the smallest types take more, and for a type
+// that needs importance where an expert tensor has none; errors of reading and of MeasureDamage.
+// kUnsupported for a checkpoint without data.
 Result<TypeBudget> SpendTypes(const MoeModel& model, const TypedGguf& base,
                               const TypeBudgetOptions& options);
 

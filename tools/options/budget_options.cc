@@ -5,6 +5,7 @@
 #include "libshard/base/limits.h"
 #include "libshard/base/text/text.h"
 #include "libshard/recipe/recipe_override.h"
+#include "libshard/recipe/recipe_types.h"
 #include "tools/base/sections.h"
 #include "tools/options/options.h"
 
@@ -33,6 +34,13 @@ void AddBudgetOptions(CLI::App& app, BudgetArguments& arguments) {
   for (const char* name : {"--node", "--context", "--stages", "--sweep"})
     budget->excludes(app.get_option(name));
   for (const char* name : TypeOptions()) budget->excludes(app.get_option(name));
+  app.add_option("--budget-types", arguments.types,
+                 Cat("The types that --budget may give to experts; default: ",
+                     Join(std::vector<std::string>(kExpertTypes.begin(), kExpertTypes.end()), ","),
+                     ". With iq3_xxs and iq3_s small nodes are better, and slower on a CPU."))
+      ->type_name("TYPES")
+      ->delimiter(',')
+      ->needs(budget);
   AddJobs(app, arguments.jobs);
 }
 
@@ -58,10 +66,13 @@ Result<TypeBudget> PinTypes(const MoeModel& model, const BudgetArguments& argume
                             QuantizeArguments& quantize, Plan& plan) {
   quantize.options.recipe.recipe = kBaseRecipe;
   SHARD_TRY(const QuantizeOptions options, ReadQuantizeOptions(quantize));
+  TypeBudgetOptions limits = {.bytes = *arguments.bytes, .plan = &plan, .jobs = arguments.jobs};
+  for (const std::string& name : arguments.types) {
+    SHARD_TRY(const quant::Format* type, ParseTargetType("--budget-types", name));
+    limits.expert_types.push_back(type);
+  }
   SHARD_TRY(const TypedGguf base, PrepareGguf(model, options));
-  SHARD_TRY(
-      TypeBudget budget,
-      SpendTypes(model, base, {.bytes = *arguments.bytes, .plan = &plan, .jobs = arguments.jobs}));
+  SHARD_TRY(TypeBudget budget, SpendTypes(model, base, limits));
   plan.types =
       TypePlan{budget.tensor_types, *arguments.bytes, budget.bytes, budget.damage, budget.bound};
   ApplyTypes(*plan.types, quantize);

@@ -4,6 +4,8 @@
 #include <CLI/App.hpp>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "libshard/pack/type_budget.h"
 #include "tools/options/quantize_options.h"
@@ -12,10 +14,11 @@ namespace moepack::cli {
 
 struct BudgetArguments {
   std::optional<uint64_t> bytes;
+  std::vector<std::string> types;  // that experts may get; empty: those of kExpertTypes
   size_t jobs = 0;
 };
 
-// --budget, --jobs. Options of `app` that --budget contradicts are excluded.
+// --budget, --budget-types, --jobs. Options of `app` that --budget contradicts are excluded.
 void AddBudgetOptions(CLI::App& app, BudgetArguments& arguments);
 
 // Chooses types for the largest node of the plan, pins them in it and makes `quantize` choose them.

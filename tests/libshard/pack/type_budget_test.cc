@@ -147,9 +147,10 @@ class TypeBudgets : public ::testing::Test {
     for (const GgufTensor& tensor : typed.model.tensors) bytes += tensor.bytes();
     return bytes;
   }
-  Result<TypeBudget> Spend(uint64_t bytes) {
+  Result<TypeBudget> Spend(uint64_t bytes, std::vector<const char*> expert_types = {}) {
     TypeBudgetOptions options;
     options.bytes = bytes;
+    for (const char* name : expert_types) options.expert_types.push_back(KnownType(name));
     options.sample_rows = 16;
     options.jobs = 1;
     return SpendTypes(*model_, Typed({}), options);
@@ -189,6 +190,28 @@ TEST_F(TypeBudgets, ListThePartsOfEveryLayer) {
                                             "0 down q8_0", "0 gate, up q8_0", "1 attention q8_0",
                                             "1 down q8_0", "1 gate, up q8_0", "2 attention q8_0",
                                             "2 down q8_0", "2 gate, up q8_0"));
+}
+
+TEST_F(TypeBudgets, GiveExpertsTheTypesThatWereNamed) {
+  const auto budget = Spend(BytesOf(Typed({})) * 4 / 10, {"q2_K", "iq3_s"});
+  ASSERT_TRUE(budget) << budget.error().message;
+  size_t named = 0;
+  for (const BudgetedPart& part : budget->parts) {
+    if (part.part != "down" && part.part != "gate, up") continue;
+    // q8_0 is the recipe's own choice, which always stays possible.
+    EXPECT_THAT(part.type, ::testing::AnyOf("q2_K", "iq3_s", "q8_0"));
+    named += part.type == "iq3_s";
+  }
+  EXPECT_GT(named, 0u);
+}
+
+TEST_F(TypeBudgets, ATypeThatNeedsImportanceIsRefusedWithoutIt) {
+  const auto refused = Spend(BytesOf(Typed({})), {"q4_K", "iq2_xs"});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(refused.error().message,
+            "budget: iq2_xs for blk.0.ffn_down_exps.weight: expected importance for this tensor, "
+            "found none");
 }
 
 TEST_F(TypeBudgets, TheSameInputGivesTheSameRules) {

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "tests/tools/run_moepack.h"
 
 namespace moepack::cli {
@@ -44,6 +46,23 @@ TEST_F(PlanBudget, TheTableShowsTheChosenTypes) {
   EXPECT_THAT(run.out, HasSubstr("types for tensors of at most 5.00 MB on a node: "));
   EXPECT_THAT(run.out, HasSubstr("gate, up "));
   EXPECT_FALSE(std::filesystem::exists(workspace_ / "plan.json"));
+}
+
+TEST_F(PlanBudget, TypesForExpertsCanBeNamed) {
+  const std::string plan = "plan fixtures/tiny-moe --groups 2 --dry-run ";
+  const auto json = workspace_.Json(plan + "--budget 2.8MB --budget-types q2_K,iq3_s --json");
+  std::set<std::string> types;
+  for (const auto& part : json["types"]["parts"]) {
+    if (!part["layer"].is_null() && part["part"] != "attention")
+      types.insert(part["type"].get<std::string>());
+  }
+  EXPECT_TRUE(types.contains("iq3_s")) << json["types"].dump();
+  for (const char* type : {"q3_K", "iq4_xs", "q4_K"}) EXPECT_FALSE(types.contains(type)) << type;
+  ExpectBudgetRefused(plan + "--budget 5MB --budget-types q4_K,q9_K",
+                      "--budget-types: type: expected one of ");
+  ExpectBudgetRefused(plan + "--budget 5MB --budget-types q4_K,iq2_xs",
+                      "budget: iq2_xs for blk.0.ffn_down_exps.weight: expected importance");
+  ExpectBudgetRefused(plan + "--budget-types q4_K", "--budget-types needs --budget");
 }
 
 // It affects nothing without a budget, and is taken everywhere.
