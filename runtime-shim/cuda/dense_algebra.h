@@ -18,7 +18,8 @@ class CudaExecutor;
 
 class CudaAlgebra : public DenseAlgebra {
  public:
-  // Borrows the executor, whose stream everything runs in and to which errors are noted.
+  // Borrows the executor, whose stream everything runs in and to which later errors are noted.
+  // kUnavailable if the libraries do not start.
   static Result<std::unique_ptr<CudaAlgebra>> Make(CudaExecutor& executor);
   ~CudaAlgebra() override;
 

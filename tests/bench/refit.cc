@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -93,6 +94,8 @@ class BenchLayer {
 
   void Run() {
     std::printf("%s\n", executor_->description().c_str());
+    if (const std::optional<Error> missing = executor_->WithoutAlgebra())
+      std::printf("without dense algebra: %s\n", missing->message.c_str());
     const double before = WallTime();
     Time("run", [&] { RunAll(); });
     for (size_t first = 0; first < shape_.steps.size();) {
@@ -133,6 +136,7 @@ class BenchLayer {
       }
     });
     if (moved > 0) std::printf("  %llu neurons moved\n", static_cast<unsigned long long>(moved));
+    if (products_.TakeRefusal()) std::printf("  too little memory on the device for all of it\n");
   }
 
   template <class Work>

@@ -10,7 +10,9 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "runtime-shim/cuda/cuda.h"
@@ -279,15 +281,44 @@ TEST_F(CudaAlgebraEmulated, DescendsAsTheHostDoes) {
   for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(found[i], values[i], 1e-6) << i;
 }
 
-TEST_F(CudaAlgebraEmulated, WithoutItsLibrariesItSaysSo) {
-  emulation::TheMachine().without_libraries = true;
+TEST_F(CudaAlgebraEmulated, WhatKeepsItsLibrariesFromStartingIsKnownAndTheExecutorGoesOn) {
+  EXPECT_FALSE(executor_->WithoutAlgebra());
+  using emulation::Libraries;
+  const int handles = emulation::HandlesInUse();
+  for (const auto& [libraries, message] :
+       {std::pair(Libraries::kMissing, "cuda: no such library"),
+        std::pair(Libraries::kWithoutBlas, "cuda: start: cuBLAS status 1"),
+        std::pair(Libraries::kWithoutSolver, "cuda: start: cuSOLVER status 1")}) {
+    SCOPED_TRACE(message);
+    emulation::TheMachine().libraries = libraries;
+    auto opened = OpenCuda({});
+    ASSERT_TRUE(opened);
+    EXPECT_EQ((*opened)->algebra(), nullptr);
+    // One answer for as long as the executor lives: bits depend on it.
+    emulation::TheMachine().libraries = Libraries::kThere;
+    EXPECT_EQ((*opened)->algebra(), nullptr);
+    EXPECT_EQ(emulation::HandlesInUse(), handles);
+    const std::optional<Error> missing = (*opened)->WithoutAlgebra();
+    ASSERT_TRUE(missing);
+    EXPECT_EQ(missing->code, Code::kUnavailable);
+    EXPECT_EQ(missing->message, message);
+    EXPECT_TRUE((*opened)->Finish());
+    EXPECT_TRUE((*opened)->Allocate(100));
+  }
+}
+
+// The device is what is wrong then.
+TEST_F(CudaAlgebraEmulated, ALostDeviceIsAnErrorAlsoIfLibrariesDoNotStart) {
   auto opened = OpenCuda({});
   ASSERT_TRUE(opened);
+  const auto buffer = (*opened)->Allocate(100);
+  ASSERT_TRUE(buffer);
+  emulation::TheMachine().lost = true;
+  emulation::TheMachine().libraries = emulation::Libraries::kWithoutBlas;
   EXPECT_EQ((*opened)->algebra(), nullptr);
   const Status done = (*opened)->Finish();
   ASSERT_FALSE(done);
-  EXPECT_EQ(done.error().code, Code::kUnavailable);
-  EXPECT_EQ(done.error().message, "cuda: start: cuBLAS status 1");
+  EXPECT_EQ(done.error().message, "cuda: device: an illegal memory access was encountered");
 }
 
 TEST_F(CudaAlgebraEmulated, TooLittleMemoryForAFactorIsAnErrorThatNamesTheBytes) {

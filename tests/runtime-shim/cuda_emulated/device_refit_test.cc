@@ -199,6 +199,25 @@ TEST_F(CudaRefitEmulated, ProductsAreThoseOfTheHost) {
   }
 }
 
+// As on a device that has no algebra at all.
+TEST_F(CudaRefitEmulated, WithoutLibrariesTheDeviceIsAskedForSingleProducts) {
+  using emulation::Libraries;
+  for (const Libraries libraries :
+       {Libraries::kMissing, Libraries::kWithoutBlas, Libraries::kWithoutSolver}) {
+    SCOPED_TRACE(static_cast<int>(libraries));
+    emulation::TheMachine().libraries = libraries;
+    MadeLayer own(1, kMade, true, "cuda"), host(1, kMade, true);
+    EXPECT_EQ(own.made.products().algebra(), nullptr);
+    EXPECT_EQ(own.Refill(), host.Refill());
+    for (MadeLayer* layer : {&own, &host}) {
+      Ridge(layer->made, 0);
+      Tune(layer->made);
+    }
+    EXPECT_FALSE(own.made.products().TakeRefusal());
+    ExpectSameExperts(own.made, host.made, 1e-3);
+  }
+}
+
 // A device with room for what the host's steps write there, but not for a node.
 TEST_F(CudaRefitEmulated, WithoutRoomForTheNodeTheHostDoesTheWork) {
   const auto own = NodeOn("cuda"), host = NodeOn("cpu");
