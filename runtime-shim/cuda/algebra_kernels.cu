@@ -36,18 +36,30 @@ struct SetIdentityWork {
   }
 };
 
-// Neighbouring threads read neighbouring values of each row.
-struct SumSquaresWork {
-  DoubleValues values, squares;
-  __device__ void operator()(uint32_t, uint32_t column) const {
-    double sum = 0;
-    for (uint32_t row = 0; row < values.count; ++row) {
-      const double value = At(values, row, column);
-      sum += value * value;
-    }
-    At(squares, 0, column) = sum;
+// A block of threads handles as many columns as a warp has lanes, so that these read values side by
+// side; its warps share the rows.
+template <class Values>
+__global__ void __launch_bounds__(kThreads) SquaresOfColumns(Values values, DoubleValues squares) {
+  __shared__ double sums[kThreads];
+  const uint32_t column = blockIdx.x * kLanes + threadIdx.x % kLanes;
+  double sum = 0;
+  for (uint32_t row = threadIdx.x / kLanes; column < values.width && row < values.count;
+       row += kWarps) {
+    const double value = At(values, row, column);
+    sum += value * value;
   }
-};
+  sums[threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.x >= kLanes || column >= values.width) return;
+  for (uint32_t i = threadIdx.x + kLanes; i < kThreads; i += kLanes) sum += sums[i];
+  At(squares, 0, column) = sum;
+}
+
+template <class Values>
+void LaunchSquares(const Values& values, const DoubleValues& squares, cudaStream_t stream) {
+  if (values.width == 0) return;
+  Launch(SquaresOfColumns<Values>, {Blocks1d(values.width, kLanes)}, stream, values, squares);
+}
 
 struct TakeColumnsWork {
   DoubleValues from;
@@ -238,8 +250,12 @@ void SetIdentity(const DoubleValues& matrix, cudaStream_t stream) {
   Run(SetIdentityWork{matrix}, matrix.count, matrix.width, stream);
 }
 
+void SumSquares(const Floats& values, const DoubleValues& squares, cudaStream_t stream) {
+  LaunchSquares(values, squares, stream);
+}
+
 void SumSquares(const DoubleValues& values, const DoubleValues& squares, cudaStream_t stream) {
-  Run(SumSquaresWork{values, squares}, 1, values.width, stream);
+  LaunchSquares(values, squares, stream);
 }
 
 void TakeColumns(const DoubleValues& from, const uint32_t* columns, bool symmetric,

@@ -17,6 +17,7 @@ void AddToDiagonal(const DoubleValues& matrix, double value, cudaStream_t stream
 // To a row.
 void CopyColumn(const DoubleValues& column, const DoubleValues& row, cudaStream_t stream);
 void SetIdentity(const DoubleValues& matrix, cudaStream_t stream);
+void SumSquares(const Floats& values, const DoubleValues& squares, cudaStream_t stream);
 void SumSquares(const DoubleValues& values, const DoubleValues& squares, cudaStream_t stream);
 // `columns` are on the device, to.width of them.
 void TakeColumns(const DoubleValues& from, const uint32_t* columns, bool symmetric,

@@ -33,6 +33,7 @@ class CudaAlgebra : public DenseAlgebra {
   Result<bool> Factorize(const Doubles& matrix) override;
   void Solve(const Doubles& factor, const Doubles& right) override;
   void InvertDiagonal(const Doubles& factor, const Doubles& diagonal) override;
+  void SumSquares(const Rows& values, const Doubles& squares) override;
   void SumSquares(const Doubles& values, const Doubles& squares) override;
   void TakeColumns(const Doubles& from, std::span<const uint32_t> columns, bool symmetric,
                    const Doubles& to) override;

@@ -71,7 +71,8 @@ class DenseAlgebra {
   virtual void Solve(const Doubles& factor, const Doubles& right) = 0;
   // diagonal[0][i] = the diagonal of the inverse of the matrix that was factorized.
   virtual void InvertDiagonal(const Doubles& factor, const Doubles& diagonal) = 0;
-  // squares[0][i] = sum over rows of values[row][i]^2
+  // squares[0][i] = sum over rows of values[row][i]^2, added up in F64
+  virtual void SumSquares(const Rows& values, const Doubles& squares) = 0;
   virtual void SumSquares(const Doubles& values, const Doubles& squares) = 0;
   // to[i][j] = from[i][columns[j]]; if `symmetric`, from[columns[i]][columns[j]].
   virtual void TakeColumns(const Doubles& from, std::span<const uint32_t> columns, bool symmetric,

@@ -85,7 +85,7 @@ class DeviceRefill {
   Neurons candidates_, others_;
   Rows joined_, part_;
   Doubles matrix_, sides_, factor_, solution_;
-  DeviceTable joined_table_, part_table_, scaled_, rows_, turned_, own_, moved_, norms_;
+  DeviceTable joined_table_, part_table_, scaled_, rows_, own_, moved_;
   DeviceTable matrix_table_, sides_table_, factor_table_, solution_table_, inverse_, squares_;
 };
 
