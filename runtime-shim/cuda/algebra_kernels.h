@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "runtime-shim/cuda/products.h"
+#include "runtime-shim/executor/gradient_formulas.h"
 #include "runtime-shim/executor/shapes.h"
 
 namespace moepack::runtime::cuda {
@@ -32,9 +33,9 @@ void ActivateWithSlopes(Activation activation, const Floats& gate, const Floats&
                         const Floats& out, cudaStream_t stream);
 void MultiplyValues(const Floats& x, const Floats& y, cudaStream_t stream);
 void Dots(const Floats& a, const Floats& b, const Floats& out, cudaStream_t stream);
-struct DescentRows {
+struct AdamFloats {
   Floats slopes, firsts, seconds, values;
 };
-void Descend(const AdamStep& step, const DescentRows& rows, cudaStream_t stream);
+void Descend(const AdamStep& step, const AdamFloats& rows, cudaStream_t stream);
 
 }  // namespace moepack::runtime::cuda

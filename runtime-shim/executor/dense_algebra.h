@@ -6,6 +6,7 @@
 #include <span>
 
 #include "libshard/base/result.h"
+#include "runtime-shim/executor/gradient_formulas.h"
 #include "runtime-shim/executor/shapes.h"
 
 namespace moepack::runtime {
@@ -82,9 +83,10 @@ class DenseAlgebra {
   // values = values + change, added in F64; moved = change
   virtual void Change(const Doubles& change, const Rows& values, const Rows& moved) = 0;
 
-  // Gradients, in F32. Formulas: gradient/gradients.h, gradient/adam.h.
+  // Gradients, in F32. Formulas: gradient_formulas.h.
 
-  // As the function of that name; `up` is empty, or like the others.
+  // Sets `out` to act(gate, up), and replaces these by its derivatives with respect to them. `up`
+  // is empty, or like the others.
   virtual void ActivateWithSlopes(Activation activation, const Rows& gate, const Rows& up,
                                   const Rows& out) = 0;
   // x[t][i] *= y[t][i]

@@ -25,7 +25,7 @@ class DeviceTunedNode : public TunedNode {
   DeviceTunedNode(std::unique_ptr<DeviceNode> node, std::span<const size_t> changing)
       : node_(std::move(node)),
         changing_(changing.begin(), changing.end()),
-        sizes_(changing.size()),
+        rates_(changing.size()),
         steps_(changing.size(), 0),
         moments_(kTunedArrays) {}
 
@@ -130,7 +130,6 @@ class DeviceTunedNode : public TunedNode {
   DenseAlgebra& algebra() const { return node_->algebra(); }
   bool weighs_inputs() const { return node_->node().form.weigh_inputs; }
 
-  // The root mean squares of an expert's arrays, of which a step is a share.
   void MeasureExpert(size_t i) {
     const RefittedExperts& all = node_->node().experts;
     constexpr std::vector<float> RefittedExperts::*kArrays[] = {
@@ -138,7 +137,7 @@ class DeviceTunedNode : public TunedNode {
         &RefittedExperts::gate_bias, &RefittedExperts::up_bias, &RefittedExperts::down_bias};
     for (const auto array : kArrays) {
       const size_t one = (all.*array).size() / all.expert_ids.size();
-      sizes_[i].push_back(RootMeanSquare(std::span(all.*array).subspan(changing_[i] * one, one)));
+      rates_[i].emplace_back(std::span(all.*array).subspan(changing_[i] * one, one));
     }
   }
 
@@ -266,14 +265,14 @@ class DeviceTunedNode : public TunedNode {
     Rows firsts = values, seconds = values;
     firsts.buffer = moments_[array].firsts.get();
     seconds.buffer = moments_[array].seconds.get();
-    algebra().Descend(NthStep(mover.rate * sizes_[mover.i][array], mover.n),
+    algebra().Descend(NthStep(rates_[mover.i][array].Of(mover.rate), mover.n),
                       {slopes, firsts, seconds, values});
   }
 
   const std::unique_ptr<DeviceNode> node_;
-  const std::vector<size_t> changing_;      // places
-  std::vector<std::vector<double>> sizes_;  // of the arrays of each changing expert
-  std::vector<uint32_t> steps_;             // of each changing expert
+  const std::vector<size_t> changing_;            // places
+  std::vector<std::vector<RelativeRate>> rates_;  // of the arrays of each changing expert
+  std::vector<uint32_t> steps_;                   // of each changing expert
   std::vector<Moments> moments_;
   std::vector<float> target_norms_;  // of all tokens
   // Of the last Run: its tokens, and rows for its choices, expert after expert. first_ and second_
