@@ -9,20 +9,10 @@
 
 #include "libshard/base/result.h"
 #include "runtime-shim/executor/dense_algebra.h"
+#include "runtime-shim/refit/device_table.h"
 #include "runtime-shim/refit/node_layer.h"
 
 namespace moepack::runtime {
-
-// Memory of an executor that grows as needed.
-class DeviceTable {
- public:
-  Result<Rows> Take(Executor& executor, size_t count, size_t width);
-  Result<Doubles> TakeDoubles(Executor& executor, size_t count, size_t width);
-
- private:
-  Status Grow(Executor& executor, uint64_t bytes);
-  BufferPtr buffer_;
-};
 
 // The values of one expert; what the layer does not have has no buffer.
 struct DeviceExpert {
