@@ -61,6 +61,8 @@ class DenseAlgebra {
 
   // Systems of equations, in F64.
 
+  // At most this many: libraries may number the values of a matrix in 31 bits.
+  static constexpr uint64_t kMostEquations = 46340;
   virtual void Clear(const Doubles& values) = 0;
   virtual Status Read(const Doubles& from, std::span<double> values) = 0;
   virtual void AddToDiagonal(const Doubles& matrix, double value) = 0;

@@ -32,6 +32,8 @@ uint64_t DeviceRefill::BytesOf(const NodeLayer& node, uint64_t pool) {
 Result<std::unique_ptr<DeviceRefill>> DeviceRefill::Make(Products& products,
                                                          const NeuronSource& source, uint64_t pool,
                                                          NodeLayer& node) {
+  if (node.experts.width + pool > DenseAlgebra::kMostEquations)
+    return std::unique_ptr<DeviceRefill>();
   SHARD_TRY(std::unique_ptr<DeviceNode> device,
             DeviceNode::Make(products, node, BytesOf(node, pool) - DeviceNode::BytesOf(node)));
   if (device == nullptr) return std::unique_ptr<DeviceRefill>();

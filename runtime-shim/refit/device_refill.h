@@ -17,8 +17,8 @@ namespace moepack::runtime {
 
 class DeviceRefill {
  public:
-  // Null where DeviceNode is. Borrows products, what the source points to, and node, whose routes
-  // and outputs match the experts. `pool`: how many neurons join an expert.
+  // Null where DeviceNode is, or for too many neurons. Borrows products, what the source points to,
+  // and node, whose routes and outputs match the experts. `pool`: how many neurons join an expert.
   static Result<std::unique_ptr<DeviceRefill>> Make(Products& products, const NeuronSource& source,
                                                     uint64_t pool, NodeLayer& node);
   // With its node; at most.

@@ -286,7 +286,8 @@ Result<std::unique_ptr<TunedNode>> TuneOnDevice(Products& products, NodeLayer& n
   const uint64_t hidden = node.experts.hidden, width = node.experts.width;
   const uint64_t values = node.experts.expert_ids.size() * 3 * hidden * width;
   const uint64_t choices = tokens * node.routing.top_k;
-  const uint64_t more = 2 * values + choices * (2 * hidden + 4 * width) + 2 * tokens * hidden;
+  const uint64_t more =
+      2 * values + hidden * width + choices * (2 * hidden + 4 * width) + 2 * tokens * hidden;
   SHARD_TRY(std::unique_ptr<DeviceNode> moved,
             DeviceNode::Make(products, node, more * sizeof(float)));
   if (moved == nullptr) return std::unique_ptr<TunedNode>();

@@ -50,8 +50,10 @@ struct Machine {
   Libraries libraries = Libraries::kThere;
 };
 Machine& TheMachine();
-// Bytes of device and pinned memory that have not been freed.
+// Bytes of device and pinned memory that have not been freed, and the most that there were since
+// somebody set this.
 size_t BytesInUse();
+size_t& MostBytesInUse();
 // How many handles of libraries have not been destroyed.
 int& HandlesInUse();
 // Whether this is inside one allocation of device memory.
