@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "libshard/base/parallel.h"
 #include "runtime-shim/devices/executors.h"
 #include "runtime-shim/refit/node_layer.h"
 #include "runtime-shim/refit/refill.h"
@@ -28,11 +29,15 @@ struct Shape {
   std::string steps = "ridge,refill,router,tune";
 };
 
+// The same values on every machine, by all of its threads: there are hundreds of millions.
 std::vector<float> Normal(size_t count, uint32_t seed, float size) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, size);
+  constexpr size_t kPiece = 1 << 20;
   std::vector<float> values(count);
-  for (float& value : values) value = normal(random);
+  ForPieces(count, kPiece, 0, [&](size_t begin, size_t end) {
+    std::mt19937 random(static_cast<uint32_t>(seed + 16 * (begin / kPiece)));
+    std::normal_distribution<float> normal(0, size);
+    for (size_t i = begin; i < end; ++i) values[i] = normal(random);
+  });
   return values;
 }
 
