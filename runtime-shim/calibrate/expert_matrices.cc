@@ -4,37 +4,24 @@
 #include <utility>
 
 #include "libshard/base/text/text.h"
+#include "runtime-shim/refit/node_experts.h"
 #include "runtime-shim/session/device_model.h"
 
 namespace moepack::runtime {
 namespace {
 
 // Gate comes first in a fused tensor, as llama.cpp's converter writes it.
-constexpr std::pair<const char*, HostLinear HostMlp::*> kLinears[] = {
-    {"ffn_gate_exps.weight", &HostMlp::gate},  {"ffn_gate_up_exps.weight", &HostMlp::gate},
-    {"ffn_gate_up_exps.weight", &HostMlp::up}, {"ffn_up_exps.weight", &HostMlp::up},
-    {"ffn_down_exps.weight", &HostMlp::down},
+constexpr std::pair<const char*, std::vector<float> RefittedExperts::*> kTensorArrays[] = {
+    {"ffn_gate_exps.weight", &RefittedExperts::gate},
+    {"ffn_gate_up_exps.weight", &RefittedExperts::gate},
+    {"ffn_gate_up_exps.weight", &RefittedExperts::up},
+    {"ffn_up_exps.weight", &RefittedExperts::up},
+    {"ffn_down_exps.weight", &RefittedExperts::down},
 };
 
 Error WrongBytes(const std::string& name, uint64_t expected, uint64_t found) {
   return {Code::kMismatch, Cat("calibrated tensor ", Quoted(name), ": expected ", expected,
                                " bytes, found ", found)};
-}
-
-// An expert's matrix of a node.
-HostLinear PartOf(const std::vector<float>& weights, const std::vector<float>& bias, size_t place,
-                  uint64_t rows, uint64_t columns) {
-  HostLinear linear;
-  if (weights.empty()) return linear;
-  linear.rows = rows;
-  linear.columns = columns;
-  const auto some = [&](const std::vector<float>& all, uint64_t each) {
-    const auto part = std::span(all).subspan(place * each, each);
-    return std::vector<float>(part.begin(), part.end());
-  };
-  linear.weights = some(weights, rows * columns);
-  if (!bias.empty()) linear.bias = some(bias, rows);
-  return linear;
 }
 
 }  // namespace
@@ -66,10 +53,10 @@ Status ExpertMatrices::FindTensors(bool known) {
     ExpertTensor expert{
         &tensor, type->second, tensor.shape[tensor.shape.size() - 2], tensor.shape.back(), false,
         {}};
-    for (const auto& [name, linear] : kLinears) {
-      if (tensor.name == block + name) expert.linears.push_back(linear);
+    for (const auto& [name, array] : kTensorArrays) {
+      if (tensor.name == block + name) expert.arrays.push_back(array);
     }
-    expert.down = expert.linears == std::vector{&HostMlp::down};
+    expert.down = expert.arrays == std::vector{&RefittedExperts::down};
     if (input_.node != nullptr) {
       const auto whole = input_.node->whole.find(tensor.name);
       const uint64_t bytes = whole == input_.node->whole.end() ? 0 : whole->second.size();
@@ -95,52 +82,48 @@ std::vector<const quant::Format*> ExpertMatrices::TypesOf(bool down) const {
   return types;
 }
 
-HostLinear ExpertMatrices::HostOf(const Linear& linear) const {
-  // The bytes that a matrix on the executor was loaded from.
-  const auto bytes = [&](const Matrix& matrix, uint64_t count) {
-    return std::span(input_.watch.LoadedFrom(matrix.buffer) + matrix.offset, count);
-  };
-  HostLinear host;
-  if (!linear.weight) return host;
-  host.rows = linear.weight.rows;
-  host.columns = linear.weight.columns;
-  host.weights.resize(host.rows * host.columns);
-  linear.weight.format->decode(bytes(linear.weight, host.rows * linear.weight.row_bytes()),
-                               host.weights);
-  if (!linear.bias) return host;
-  host.bias.resize(host.rows);
-  linear.bias.format->decode(bytes(linear.bias, linear.bias.row_bytes()), host.bias);
-  return host;
+// From the bytes that a matrix on the executor was loaded from; none for no matrix.
+std::vector<float> ExpertMatrices::ValuesOf(const Matrix& matrix) const {
+  if (!matrix) return {};
+  std::vector<float> values(uint64_t{matrix.rows} * matrix.columns);
+  const std::byte* const first = input_.watch.LoadedFrom(matrix.buffer) + matrix.offset;
+  matrix.format->decode(std::span(first, matrix.rows * matrix.row_bytes()), values);
+  return values;
 }
 
-HostMlp ExpertMatrices::InFull(size_t place) const {
-  if (input_.node == nullptr) {
-    const MlpWeights& mlp = *input_.source.table()[ids_[place]];
-    return {HostOf(mlp.gate), HostOf(mlp.up), HostOf(mlp.down)};
-  }
-  const RefittedExperts& all = input_.node->experts;
-  return {PartOf(all.gate, all.gate_bias, place, all.width, all.hidden),
-          PartOf(all.up, all.up_bias, place, all.width, all.hidden),
-          PartOf(all.down, all.down_bias, place, all.hidden, all.width)};
+RefittedExperts ExpertMatrices::InFull(size_t place) const {
+  if (input_.node != nullptr) return TakeExperts(input_.node->experts, {&place, 1});
+  const MlpWeights& mlp = *input_.source.table()[ids_[place]];
+  RefittedExperts expert;
+  expert.expert_ids = {ids_[place]};
+  expert.hidden = mlp.first().weight.columns;
+  expert.width = mlp.inner();
+  expert.gate = ValuesOf(mlp.gate.weight);
+  expert.up = ValuesOf(mlp.up.weight);
+  expert.down = ValuesOf(mlp.down.weight);
+  expert.gate_bias = ValuesOf(mlp.gate.bias);
+  expert.up_bias = ValuesOf(mlp.up.bias);
+  expert.down_bias = ValuesOf(mlp.down.bias);
+  return expert;
 }
 
-std::vector<float> ExpertMatrices::RowsOf(const ExpertTensor& tensor, const HostMlp& mlp) {
+std::vector<float> ExpertMatrices::RowsOf(const ExpertTensor& tensor,
+                                          const RefittedExperts& expert) {
   std::vector<float> rows;
-  for (const auto linear : tensor.linears) {
-    const std::vector<float>& weights = (mlp.*linear).weights;
-    rows.insert(rows.end(), weights.begin(), weights.end());
-  }
+  for (const auto array : tensor.arrays)
+    rows.insert(rows.end(), (expert.*array).begin(), (expert.*array).end());
   return rows;
 }
 
-void ExpertMatrices::PutEncoded(size_t place, bool down, HostMlp& mlp) const {
+void ExpertMatrices::PutEncoded(size_t place, bool down, RefittedExperts& expert) const {
   for (const ExpertTensor& tensor : tensors_) {
     if (tensor.down != down) continue;
     std::span<const std::byte> rows = Rows(tensor, place);
-    for (const auto member : tensor.linears) {
-      HostLinear& linear = mlp.*member;
-      const uint64_t bytes = linear.rows * *tensor.type->BytesFor(tensor.columns);
-      tensor.type->decode(rows.first(bytes), linear.weights);
+    for (const auto array : tensor.arrays) {
+      std::vector<float>& values = expert.*array;
+      const uint64_t bytes =
+          values.size() / tensor.columns * *tensor.type->BytesFor(tensor.columns);
+      tensor.type->decode(rows.first(bytes), values);
       rows = rows.subspan(bytes);
     }
   }

@@ -10,7 +10,6 @@
 #include "libshard/base/result.h"
 #include "libshard/refit/refit_store.h"
 #include "runtime-shim/calibrate/calibrate.h"
-#include "runtime-shim/calibrate/panel_mlp.h"
 #include "runtime-shim/refit/source_layers.h"
 
 namespace moepack::runtime {
@@ -29,7 +28,8 @@ struct ExpertTensor {
   const quant::Format* type = nullptr;  // to encode
   uint64_t rows = 0, columns = 0;       // of an expert
   bool down = false;
-  std::vector<HostLinear HostMlp::*> linears;  // whose rows it has, one after another
+  std::vector<std::vector<float> RefittedExperts::*>
+      arrays;  // whose rows it has, one after another
   uint64_t bytes() const { return rows * *type->BytesFor(columns); }  // of an expert, encoded
 };
 
@@ -55,11 +55,12 @@ class ExpertMatrices {
   bool IsEncodedHere(size_t place) const { return slots_[place].has_value(); }
   bool HasAnyToEncode() const { return slot_count_ > 0 && !tensors_.empty(); }
 
-  HostMlp InFull(size_t place) const;
+  // Of one expert alone.
+  RefittedExperts InFull(size_t place) const;
   // The weights of the tensor's rows.
-  static std::vector<float> RowsOf(const ExpertTensor& tensor, const HostMlp& mlp);
+  static std::vector<float> RowsOf(const ExpertTensor& tensor, const RefittedExperts& expert);
   // Puts encoded values in the place of others.
-  void PutEncoded(size_t place, bool down, HostMlp& mlp) const;
+  void PutEncoded(size_t place, bool down, RefittedExperts& expert) const;
   // The encoded rows. REQUIRES: IsEncodedHere(place).
   std::span<std::byte> Slab(const ExpertTensor& tensor, size_t place) const;
 
@@ -68,7 +69,7 @@ class ExpertMatrices {
   void FindExperts();
   Status FindTensors(bool known);
   std::span<const std::byte> Rows(const ExpertTensor& tensor, size_t place) const;
-  HostLinear HostOf(const Linear& linear) const;
+  std::vector<float> ValuesOf(const Matrix& matrix) const;
 
   Input input_;
   EncodedTensors* encoded_;

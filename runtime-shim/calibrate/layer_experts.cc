@@ -8,7 +8,6 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 #include "runtime-shim/calibrate/encode_matrix.h"
-#include "runtime-shim/calibrate/panel_mlp.h"
 #include "runtime-shim/refit/node_layer.h"
 #include "runtime-shim/session/device_model.h"
 
@@ -214,7 +213,7 @@ class ExpertsRun {
         full_.resize(x_.size());
         SHARD_CHECK(full->Gather(some, full_, jobs()));
       }
-      work(first, std::span(tokens.gates).subspan(first, count));
+      SHARD_CHECK(work(first, std::span(tokens.gates).subspan(first, count)));
     }
     return Ok();
   }
@@ -235,20 +234,24 @@ class ExpertsRun {
                                     ScaleRows(gates, x_);
                                     ScaleRows(gates, full_);
                                     sums.Add(x_, full_, HeldOutFrom(tokens, first));
+                                    return Ok();
                                   });
     SHARD_CHECK(done);
     return sums.Finish();
   }
 
-  // The inputs of down without gates, [tokens, F].
-  Result<std::vector<float>> Activations(const ExpertStream& stream, const HostMlp& mlp,
+  // The inputs of down without gates, unless these weigh the expert's inputs: [tokens, F].
+  Result<std::vector<float>> Activations(const ExpertStream& stream, const RefittedExperts& expert,
                                          const ExpertTokens& tokens) {
-    const size_t inner = mlp.first().rows;
-    std::vector<float> all(tokens.tokens.size() * inner), some;
+    const size_t inner = expert.width;
+    SHARD_TRY(const NodeMatrices matrices, LoadExpert(expert, 0, layer_.model.executor()));
+    std::vector<float> all(tokens.tokens.size() * inner);
     const Status done =
         ForBlocks(*stream.inputs, nullptr, tokens, [&](size_t first, std::span<const float> gates) {
-          HostActivations(mlp, form_, x_, gates, jobs(), some);
-          std::copy(some.begin(), some.end(), all.begin() + static_cast<ptrdiff_t>(first * inner));
+          const std::vector<float> ones(gates.size(), 1);
+          return products_.Activations(matrices.experts[0], form_, x_,
+                                       form_.weigh_inputs ? gates : ones,
+                                       std::span(all).subspan(first * inner, gates.size() * inner));
         });
     SHARD_CHECK(done);
     return all;
@@ -256,12 +259,12 @@ class ExpertsRun {
 
   // The same of the model itself for the tokens of the encoded model. Most of them are among
   // `known`, whose activations are `of_known`.
-  Result<std::vector<float>> FullActivations(const HostMlp& mlp, const ExpertTokens& tokens,
-                                             const ExpertTokens& known,
+  Result<std::vector<float>> FullActivations(const RefittedExperts& expert,
+                                             const ExpertTokens& tokens, const ExpertTokens& known,
                                              std::span<const float> of_known) {
     // Where gates multiply inputs, they are not those of the model itself.
-    if (form_.weigh_inputs) return Activations(layer_.full, mlp, tokens);
-    const size_t inner = mlp.first().rows;
+    if (form_.weigh_inputs) return Activations(layer_.full, expert, tokens);
+    const size_t inner = expert.width;
     std::vector<float> all(tokens.tokens.size() * inner);
     ExpertTokens others;
     std::vector<size_t> places;
@@ -277,7 +280,7 @@ class ExpertsRun {
       others.gates.push_back(tokens.gates[i]);
       places.push_back(i);
     }
-    SHARD_TRY(const std::vector<float> rest, Activations(layer_.full, mlp, others));
+    SHARD_TRY(const std::vector<float> rest, Activations(layer_.full, expert, others));
     for (size_t i = 0; i < places.size(); ++i)
       std::copy_n(rest.begin() + static_cast<ptrdiff_t>(i * inner), inner,
                   all.begin() + static_cast<ptrdiff_t>(places[i] * inner));
@@ -287,8 +290,8 @@ class ExpertsRun {
   Status RunExpert(size_t place) {
     const ExpertTokens &own = own_tokens_[place], &full = full_tokens_[place];
     const bool encodes = !known_ && matrices_->IsEncodedHere(place);
-    const HostMlp source = matrices_->InFull(place);
-    HostMlp encoded = source;
+    const RefittedExperts source = matrices_->InFull(place);
+    RefittedExperts encoded = source;
     if (encodes) {
       SHARD_TRY(MomentPair moments, InputsOf(own));
       const MatrixEncoder encoder(std::move(moments), matrices_->TypesOf(/*down=*/false),
@@ -305,7 +308,7 @@ class ExpertsRun {
         ScaleRows(own.gates, inputs);
         ScaleRows(own.gates, target);
       }
-      MomentPairSums sums(source.down.columns, jobs());
+      MomentPairSums sums(source.width, jobs());
       sums.Add(inputs, target, HeldOutFrom(own, 0));
       const MatrixEncoder encoder(sums.Finish(), matrices_->TypesOf(/*down=*/true),
                                   {layer_.options.shrink, nullptr}, layer_.options);
@@ -317,13 +320,16 @@ class ExpertsRun {
     return AddOutputs(encoded, own, of_own, *layer_.own.sums);
   }
 
-  Status AddOutputs(const HostMlp& mlp, const ExpertTokens& tokens,
+  Status AddOutputs(const RefittedExperts& expert, const ExpertTokens& tokens,
                     std::span<const float> activations, RowStore& sums) {
-    const size_t inner = mlp.down.columns;
+    const size_t inner = expert.width;
+    SHARD_TRY(const NodeMatrices matrices, LoadExpert(expert, 0, layer_.model.executor()));
     std::vector<float> out;
     for (size_t first = 0; first < tokens.tokens.size(); first += kTokensOfBlock) {
       const size_t count = std::min(kTokensOfBlock, tokens.tokens.size() - first);
-      HostOutputs(mlp, activations.subspan(first * inner, count * inner), jobs(), out);
+      out.resize(count * expert.hidden);
+      SHARD_CHECK(products_.Apply(matrices.experts[0].down,
+                                  activations.subspan(first * inner, count * inner), out));
       if (!form_.weigh_inputs) ScaleRows(std::span(tokens.gates).subspan(first, count), out);
       SHARD_CHECK(sums.ScatterAdd(std::span(tokens.tokens).subspan(first, count), out, jobs()));
     }
@@ -331,7 +337,7 @@ class ExpertsRun {
   }
 
   void EncodeMatrices(size_t place, bool down, const MatrixEncoder& encoder,
-                      const HostMlp& source) {
+                      const RefittedExperts& source) {
     for (const ExpertTensor& expert : matrices_->tensors()) {
       if (expert.down != down) continue;
       const std::vector<float> weights = ExpertMatrices::RowsOf(expert, source);

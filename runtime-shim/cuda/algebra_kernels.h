@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "runtime-shim/cuda/products.h"
+#include "runtime-shim/executor/gradient_formulas.h"
 #include "runtime-shim/executor/shapes.h"
 
 namespace moepack::runtime::cuda {
@@ -17,6 +18,7 @@ void AddToDiagonal(const DoubleValues& matrix, double value, cudaStream_t stream
 // To a row.
 void CopyColumn(const DoubleValues& column, const DoubleValues& row, cudaStream_t stream);
 void SetIdentity(const DoubleValues& matrix, cudaStream_t stream);
+void SumSquares(const Floats& values, const DoubleValues& squares, cudaStream_t stream);
 void SumSquares(const DoubleValues& values, const DoubleValues& squares, cudaStream_t stream);
 // `columns` are on the device, to.width of them.
 void TakeColumns(const DoubleValues& from, const uint32_t* columns, bool symmetric,
@@ -31,9 +33,9 @@ void ActivateWithSlopes(Activation activation, const Floats& gate, const Floats&
                         const Floats& out, cudaStream_t stream);
 void MultiplyValues(const Floats& x, const Floats& y, cudaStream_t stream);
 void Dots(const Floats& a, const Floats& b, const Floats& out, cudaStream_t stream);
-struct DescentRows {
+struct AdamFloats {
   Floats slopes, firsts, seconds, values;
 };
-void Descend(const AdamStep& step, const DescentRows& rows, cudaStream_t stream);
+void Descend(const AdamStep& step, const AdamFloats& rows, cudaStream_t stream);
 
 }  // namespace moepack::runtime::cuda

@@ -127,15 +127,21 @@ void CudaExecutor::Note(const char* operation, cudaError_t error) {
   if (error != cudaSuccess) Fail(DeviceError(operation, error));
 }
 
+// A device that is lost also keeps the libraries from starting; the next Read or Finish says so.
 DenseAlgebra* CudaExecutor::algebra() {
-  if (algebra_ != nullptr || !Ready()) return algebra_.get();
+  if (algebra_ != nullptr || without_algebra_ || !Ready()) return algebra_.get();
   auto made = CudaAlgebra::Make(*this);
   if (made) {
     algebra_ = std::move(*made);
   } else {
-    Fail(made.error());
+    without_algebra_ = made.error();
   }
   return algebra_.get();
+}
+
+std::optional<Error> CudaExecutor::WithoutAlgebra() {
+  algebra();
+  return without_algebra_;
 }
 
 Result<BufferPtr> CudaExecutor::Allocate(uint64_t bytes) {

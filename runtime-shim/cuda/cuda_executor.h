@@ -23,8 +23,9 @@ class CudaExecutor : public Executor {
   std::string description() const override { return description_; }
   uint64_t available() const override;
   bool Supports(const quant::Format* format) const override;
-  // Starts the libraries at the first call.
+  // The first call of either starts the libraries. The executor works without them, too.
   DenseAlgebra* algebra() override;
+  std::optional<Error> WithoutAlgebra() override;
 
   Result<BufferPtr> Allocate(uint64_t bytes) override;
   Result<BufferPtr> Load(std::span<const std::byte> bytes) override;
@@ -76,6 +77,7 @@ class CudaExecutor : public Executor {
   std::unique_ptr<Upload> upload_;
   std::unique_ptr<DeviceBuffer> partial_;  // Product::partial
   std::unique_ptr<CudaAlgebra> algebra_;
+  std::optional<Error> without_algebra_;
   std::optional<Error> failed_;
 };
 

@@ -189,6 +189,12 @@ void CudaAlgebra::InvertDiagonal(const Doubles& factor, const Doubles& diagonal)
   executor_.NoteLaunch("inverse");
 }
 
+void CudaAlgebra::SumSquares(const Rows& values, const Doubles& squares) {
+  if (!executor_.Ready()) return;
+  cuda::SumSquares(FloatsOf(values), DoublesOf(squares), executor_.stream());
+  executor_.NoteLaunch("squares");
+}
+
 void CudaAlgebra::SumSquares(const Doubles& values, const Doubles& squares) {
   if (!executor_.Ready()) return;
   cuda::SumSquares(DoublesOf(values), DoublesOf(squares), executor_.stream());

@@ -18,7 +18,8 @@ class CudaExecutor;
 
 class CudaAlgebra : public DenseAlgebra {
  public:
-  // Borrows the executor, whose stream everything runs in and to which errors are noted.
+  // Borrows the executor, whose stream everything runs in and to which later errors are noted.
+  // kUnavailable if the libraries do not start.
   static Result<std::unique_ptr<CudaAlgebra>> Make(CudaExecutor& executor);
   ~CudaAlgebra() override;
 
@@ -32,6 +33,7 @@ class CudaAlgebra : public DenseAlgebra {
   Result<bool> Factorize(const Doubles& matrix) override;
   void Solve(const Doubles& factor, const Doubles& right) override;
   void InvertDiagonal(const Doubles& factor, const Doubles& diagonal) override;
+  void SumSquares(const Rows& values, const Doubles& squares) override;
   void SumSquares(const Doubles& values, const Doubles& squares) override;
   void TakeColumns(const Doubles& from, std::span<const uint32_t> columns, bool symmetric,
                    const Doubles& to) override;

@@ -16,24 +16,24 @@ namespace {
 constexpr const char* kBlas = "libcublas.so." MOEPACK_TEXT_OF(CUBLAS_VER_MAJOR);
 constexpr const char* kSolver = "libcusolver.so." MOEPACK_TEXT_OF(CUSOLVER_VER_MAJOR);
 
-// Where the system looks, or where the toolkit was that this program was built with.
+// Where the system looks, or where the toolkit was that this program was built with. The libraries
+// that it needs may be what is missing, so both reasons are given.
 Result<void*> OpenLibrary(const char* name) {
   void* library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (library != nullptr) return library;
   const std::string why = ::dlerror();
   library = ::dlopen(Cat(MOEPACK_CUDA_LIBRARIES, "/", name).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library != nullptr) return library;
-  return Error{Code::kUnavailable, Cat("cuda: ", why),
-               "install the libraries of the CUDA toolkit, or name their directory in "
-               "LD_LIBRARY_PATH"};
+  return Error{Code::kUnavailable, Cat("cuda: ", why, "; ", ::dlerror()), kInstallLibraries};
 }
 
 template <class Function>
-Status Find(void* library, const char* name, Function& function) {
+Status Find(const char* library_name, void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(::dlsym(library, name));
   if (function != nullptr) return Ok();
   return Error{Code::kUnavailable,
-               Cat("cuda: function ", name, ": expected in the library, found none")};
+               Cat("cuda: ", library_name, ": function ", name, ": expected, found none"),
+               kInstallLibraries};
 }
 
 }  // namespace
@@ -43,9 +43,9 @@ Result<Libraries> OpenLibraries() {
   SHARD_TRY(void* const blas, OpenLibrary(kBlas));
   SHARD_TRY(void* const solver, OpenLibrary(kSolver));
 #define MOEPACK_FIND_BLAS(member, name) \
-  SHARD_CHECK(Find(blas, MOEPACK_TEXT_OF(name), found.member));
+  SHARD_CHECK(Find(kBlas, blas, MOEPACK_TEXT_OF(name), found.member));
 #define MOEPACK_FIND_SOLVER(member, name) \
-  SHARD_CHECK(Find(solver, MOEPACK_TEXT_OF(name), found.member));
+  SHARD_CHECK(Find(kSolver, solver, MOEPACK_TEXT_OF(name), found.member));
   MOEPACK_CUBLAS(MOEPACK_FIND_BLAS)
   MOEPACK_CUSOLVER(MOEPACK_FIND_SOLVER)
   return found;

@@ -33,6 +33,10 @@ struct Libraries {
 #undef MOEPACK_MEMBER
 };
 
+// The hint of errors that other libraries mend.
+inline constexpr const char* kInstallLibraries =
+    "install the libraries of the CUDA toolkit, or name their directory in LD_LIBRARY_PATH";
+
 // Once opened, they stay. kUnavailable if one is missing, or lacks a function.
 Result<Libraries> OpenLibraries();
 

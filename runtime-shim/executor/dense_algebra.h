@@ -6,6 +6,7 @@
 #include <span>
 
 #include "libshard/base/result.h"
+#include "runtime-shim/executor/gradient_formulas.h"
 #include "runtime-shim/executor/shapes.h"
 
 namespace moepack::runtime {
@@ -60,6 +61,8 @@ class DenseAlgebra {
 
   // Systems of equations, in F64.
 
+  // At most this many: libraries may number the values of a matrix in 31 bits.
+  static constexpr uint64_t kMostEquations = 46340;
   virtual void Clear(const Doubles& values) = 0;
   virtual Status Read(const Doubles& from, std::span<double> values) = 0;
   virtual void AddToDiagonal(const Doubles& matrix, double value) = 0;
@@ -71,7 +74,8 @@ class DenseAlgebra {
   virtual void Solve(const Doubles& factor, const Doubles& right) = 0;
   // diagonal[0][i] = the diagonal of the inverse of the matrix that was factorized.
   virtual void InvertDiagonal(const Doubles& factor, const Doubles& diagonal) = 0;
-  // squares[0][i] = sum over rows of values[row][i]^2
+  // squares[0][i] = sum over rows of values[row][i]^2, added up in F64
+  virtual void SumSquares(const Rows& values, const Doubles& squares) = 0;
   virtual void SumSquares(const Doubles& values, const Doubles& squares) = 0;
   // to[i][j] = from[i][columns[j]]; if `symmetric`, from[columns[i]][columns[j]].
   virtual void TakeColumns(const Doubles& from, std::span<const uint32_t> columns, bool symmetric,
@@ -81,9 +85,10 @@ class DenseAlgebra {
   // values = values + change, added in F64; moved = change
   virtual void Change(const Doubles& change, const Rows& values, const Rows& moved) = 0;
 
-  // Gradients, in F32. Formulas: gradient/gradients.h, gradient/adam.h.
+  // Gradients, in F32. Formulas: gradient_formulas.h.
 
-  // As the function of that name; `up` is empty, or like the others.
+  // Sets `out` to act(gate, up), and replaces these by its derivatives with respect to them. `up`
+  // is empty, or like the others.
   virtual void ActivateWithSlopes(Activation activation, const Rows& gate, const Rows& up,
                                   const Rows& out) = 0;
   // x[t][i] *= y[t][i]

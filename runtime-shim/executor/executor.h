@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -74,6 +75,8 @@ class Executor {
   virtual bool Supports(const quant::Format* format) const = 0;
   // What it offers beside the operations below; null for nothing. Lives as long as the executor.
   virtual DenseAlgebra* algebra() { return nullptr; }
+  // Why algebra() is null although executors of this kind have one.
+  virtual std::optional<Error> WithoutAlgebra() { return std::nullopt; }
 
   // Allocates memory for activations and caches. kUnavailable, with the requested bytes, if there
   // is too little.

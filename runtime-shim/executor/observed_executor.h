@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,6 +54,7 @@ class ObservedExecutor final : public Executor {
   bool Supports(const quant::Format* format) const override { return executor_->Supports(format); }
   // The observer does not see its products.
   DenseAlgebra* algebra() override { return executor_->algebra(); }
+  std::optional<Error> WithoutAlgebra() override { return executor_->WithoutAlgebra(); }
 
   Result<BufferPtr> Allocate(uint64_t bytes) override { return executor_->Allocate(bytes); }
   Result<BufferPtr> Load(std::span<const std::byte> bytes) override;

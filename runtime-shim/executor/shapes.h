@@ -79,11 +79,4 @@ struct AttentionShape {
   float scale = 1;  // multiplies the products of queries and keys
 };
 
-// A step of Adam; gradient/adam.h says what each number is for.
-struct AdamStep {
-  float rate = 0, of_second = 0;          // of this step
-  float keep_first = 0, keep_second = 0;  // of the running means
-  float floor = 0, most = 0;              // of the root, and of a slope
-};
-
 }  // namespace moepack::runtime

@@ -12,34 +12,23 @@
 #include "libshard/base/parallel.h"
 #include "libshard/strategies/split_mix.h"
 
-#ifndef MOEPACK_ADAM_STEP
-#define MOEPACK_ADAM_STEP
-namespace moepack::runtime {
-
-// The usual 0.999 for the second moment would average over more steps than a refit has.
-constexpr float kFirstMoment = 0.9f, kSecondMoment = 0.99f, kStepFloor = 1e-9f;
-// Sums that overflowed must not end up in the values, and squares must fit into floats.
-constexpr float kMostSlope = 1e18f;
-
-}  // namespace moepack::runtime
-#endif
-
 HWY_BEFORE_NAMESPACE();
 namespace moepack::runtime {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Whole vectors; returns how many values that is. Each product and sum is rounded, as in
-// MoveValuesRef.
+// Whole vectors; returns how many values that is. Each product and sum is rounded, as in MoveValue.
 size_t MoveVectors(const AdamMove& move, size_t count) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
-  const auto most = hn::Set(d, kMostSlope), least = hn::Set(d, -kMostSlope);
-  const auto keep_first = hn::Set(d, kFirstMoment), add_first = hn::Set(d, 1 - kFirstMoment);
-  const auto keep_second = hn::Set(d, kSecondMoment), add_second = hn::Set(d, 1 - kSecondMoment);
-  const auto rate = hn::Set(d, move.rate), of_second = hn::Set(d, move.of_second),
-             floor = hn::Set(d, kStepFloor);
+  const AdamStep& step = move.step;
+  const auto most = hn::Set(d, step.most), least = hn::Set(d, -step.most);
+  const auto keep_first = hn::Set(d, step.keep_first), add_first = hn::Set(d, 1 - step.keep_first);
+  const auto keep_second = hn::Set(d, step.keep_second),
+             add_second = hn::Set(d, 1 - step.keep_second);
+  const auto rate = hn::Set(d, step.rate), of_second = hn::Set(d, step.of_second),
+             floor = hn::Set(d, step.floor);
   size_t i = 0;
   for (; i + lanes <= count; i += lanes) {
     const auto given = hn::LoadU(d, move.slopes + i);
@@ -69,12 +58,17 @@ HWY_EXPORT(MoveVectors);
 
 namespace {
 
+// The usual 0.999 for the second moment would average over more steps than a refit has.
+constexpr float kFirstMoment = 0.9f, kSecondMoment = 0.99f, kStepFloor = 1e-9f;
+// Sums that overflowed must not end up in the values, and squares must fit into floats.
+constexpr float kMostSlope = 1e18f;
+
 // Values that a thread moves at a time.
 constexpr size_t kValuesOfPiece = 1 << 16;
 
 AdamMove From(const AdamMove& move, size_t first) {
-  return {move.slopes + first, move.firsts + first, move.seconds + first,
-          move.values + first, move.rate,           move.of_second};
+  return {move.slopes + first, move.firsts + first, move.seconds + first, move.values + first,
+          move.step};
 }
 
 float ToFloat(double slope) {
@@ -96,15 +90,8 @@ void MoveValues(const AdamMove& move, size_t count) {
 }
 
 void MoveValuesRef(const AdamMove& move, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    const float given = move.slopes[i];
-    const float slope = given == given ? std::clamp(given, -kMostSlope, kMostSlope) : 0.0f;
-    float& first = move.firsts[i];
-    float& second = move.seconds[i];
-    first = kFirstMoment * first + (1 - kFirstMoment) * slope;
-    second = kSecondMoment * second + (1 - kSecondMoment) * slope * slope;
-    move.values[i] -= move.rate * first / (std::sqrt(second * move.of_second) + kStepFloor);
-  }
+  for (size_t i = 0; i < count; ++i)
+    MoveValue(move.step, move.slopes[i], move.firsts[i], move.seconds[i], move.values[i]);
 }
 
 AdamStep NthStep(double rate, uint32_t n) {
@@ -126,9 +113,8 @@ void Adam::Step(double rate, std::span<const double> gradient, std::span<float> 
 }
 
 void Adam::Step(double rate, std::span<const float> gradient, std::span<float> values) {
-  const AdamStep step = NthStep(rate, ++steps_);
-  const AdamMove move = {gradient.data(), first_.data(), second_.data(),
-                         values.data(),   step.rate,     step.of_second};
+  const AdamMove move = {gradient.data(), first_.data(), second_.data(), values.data(),
+                         NthStep(rate, ++steps_)};
   ForPieces(values.size(), kValuesOfPiece, jobs_,
             [&](size_t begin, size_t end) { MoveValues(From(move, begin), end - begin); });
 }

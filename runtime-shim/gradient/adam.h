@@ -6,28 +6,40 @@
 #include <span>
 #include <vector>
 
-#include "runtime-shim/executor/shapes.h"
+#include "runtime-shim/executor/gradient_formulas.h"
 
 namespace moepack::runtime {
 
-// A measure of how large an array's values are, for rates that are a share of it. 0 for none.
+// A measure of how large an array's values are. 0 for none.
 double RootMeanSquare(std::span<const float> values);
 
-// One step of some values: their slopes, their running means and squares, and the rate, divided by
-// how far these means have come, and the factor of the squares that makes up for the same.
+// Rates that are a share of that of an array as it was at first, so that small values and large
+// ones move alike.
+class RelativeRate {
+ public:
+  explicit RelativeRate(std::span<const float> values) : size_(RootMeanSquare(values)) {}
+  double Of(double share) const { return share * size_; }
+
+ private:
+  double size_;
+};
+
+// What the n-th step of some values needs, counted from 1, if each moves by about `rate`: it is
+// divided by how far the running means have come, and the squares are multiplied to make up for the
+// same.
+AdamStep NthStep(double rate, uint32_t n);
+
+// One step of some values: their slopes, and the running means of these and of their squares.
 struct AdamMove {
   const float* slopes = nullptr;
   float* firsts = nullptr;
   float* seconds = nullptr;
   float* values = nullptr;
-  float rate = 0, of_second = 0;
+  AdamStep step;
 };
-// Both give the same bits. A slope that is not a number counts as 0.
+// Both do what MoveValue does, with the same bits.
 void MoveValues(const AdamMove& move, size_t count);
 void MoveValuesRef(const AdamMove& move, size_t count);
-
-// What the n-th step of some values needs, counted from 1, if each moves by about `rate`.
-AdamStep NthStep(double rate, uint32_t n);
 
 // The state for one array of values.
 class Adam {

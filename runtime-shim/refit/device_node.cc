@@ -20,25 +20,6 @@ Matrix AsVector(const Rows& row) {
 
 }  // namespace
 
-Status DeviceTable::Grow(Executor& executor, uint64_t bytes) {
-  if (buffer_ != nullptr && buffer_->bytes() >= bytes) return Ok();
-  buffer_.reset();
-  SHARD_TRY(buffer_, executor.Allocate(bytes));
-  return Ok();
-}
-
-Result<Rows> DeviceTable::Take(Executor& executor, size_t count, size_t width) {
-  SHARD_CHECK(Grow(executor, uint64_t{count} * width * sizeof(float)));
-  return Rows{buffer_.get(), 0, static_cast<uint32_t>(count), static_cast<uint32_t>(width),
-              static_cast<uint32_t>(width)};
-}
-
-Result<Doubles> DeviceTable::TakeDoubles(Executor& executor, size_t count, size_t width) {
-  SHARD_CHECK(Grow(executor, uint64_t{count} * width * sizeof(double)));
-  return Doubles{buffer_.get(), 0, static_cast<uint32_t>(count), static_cast<uint32_t>(width),
-                 static_cast<uint32_t>(width)};
-}
-
 FittedTokens FittedOf(const NodeLayer& node, const ExpertTokens& all) {
   FittedTokens fitted;
   for (size_t i = 0; i < all.tokens.size(); ++i) {
@@ -58,18 +39,9 @@ Result<double> MeanDiagonalOf(DenseAlgebra& algebra, const Doubles& matrix) {
   return std::accumulate(values.begin(), values.end(), 0.0) / matrix.count;
 }
 
-const DeviceNode::Part DeviceNode::kParts[6] = {
-    {&RefittedExperts::gate, &DeviceExpert::gate, &RefittedExperts::hidden},
-    {&RefittedExperts::up, &DeviceExpert::up, &RefittedExperts::hidden},
-    {&RefittedExperts::down, &DeviceExpert::down, &RefittedExperts::width},
-    {&RefittedExperts::gate_bias, &DeviceExpert::gate_bias, &RefittedExperts::width},
-    {&RefittedExperts::up_bias, &DeviceExpert::up_bias, &RefittedExperts::width},
-    {&RefittedExperts::down_bias, &DeviceExpert::down_bias, &RefittedExperts::hidden},
-};
-
 uint64_t DeviceNode::BytesOf(const NodeLayer& node) {
   uint64_t values = 3 * node.tokens() * node.experts.hidden;
-  for (const Part& part : kParts) values += (node.experts.*part.array).size();
+  for (const ExpertArray& array : kExpertArrays) values += (node.experts.*array.values).size();
   return values * sizeof(float);
 }
 
@@ -101,13 +73,13 @@ Status DeviceNode::LoadTokens(const RowStore& from, Rows& to) {
 }
 
 Status DeviceNode::LoadExperts() {
-  for (const Part& part : kParts) {
-    const std::vector<float>& values = node_.experts.*part.array;
+  for (const ExpertArray& array : kExpertArrays) {
+    const std::vector<float>& values = node_.experts.*array.values;
     if (values.empty()) continue;
     SHARD_TRY(BufferPtr buffer, executor().Load(std::as_bytes(std::span(values))));
-    const auto columns = static_cast<uint32_t>(node_.experts.*part.columns);
-    all_.*part.rows = {buffer.get(), 0, static_cast<uint32_t>(values.size() / columns), columns,
-                       columns};
+    const auto columns = static_cast<uint32_t>(node_.experts.*array.columns);
+    all_.*array.rows = {buffer.get(), 0, static_cast<uint32_t>(values.size() / columns), columns,
+                        columns};
     buffers_.push_back(std::move(buffer));
   }
   return Ok();
@@ -115,11 +87,11 @@ Status DeviceNode::LoadExperts() {
 
 DeviceExpert DeviceNode::expert(size_t place) const {
   DeviceExpert own;
-  for (const Part& part : kParts) {
-    const Rows& all = all_.*part.rows;
+  for (const ExpertArray& array : kExpertArrays) {
+    const Rows& all = all_.*array.rows;
     if (all.buffer == nullptr) continue;
     const auto rows = all.count / static_cast<uint32_t>(node_.experts.expert_ids.size());
-    own.*part.rows = all.Slice(static_cast<uint32_t>(place) * rows, rows);
+    own.*array.rows = all.Slice(static_cast<uint32_t>(place) * rows, rows);
   }
   return own;
 }
@@ -154,24 +126,22 @@ Status DeviceNode::Residuals(std::span<const uint32_t> tokens, std::span<const f
   return Ok();
 }
 
-Status DeviceNode::ReadPart(const Part& part, size_t place) const {
-  const Rows rows = expert(place).*part.rows;
+Status DeviceNode::ReadArray(const ExpertArray& array, size_t place) const {
+  const Rows rows = expert(place).*array.rows;
   if (rows.buffer == nullptr) return Ok();
-  std::vector<float>& values = node_.experts.*part.array;
+  std::vector<float>& values = node_.experts.*array.values;
   return executor().Read(rows, std::span(values).subspan(place * rows.values(), rows.values()));
 }
 
 Status DeviceNode::ReadExperts(std::span<const size_t> places) const {
   for (const size_t place : places) {
-    for (const Part& part : kParts) SHARD_CHECK(ReadPart(part, place));
+    for (const ExpertArray& array : kExpertArrays) SHARD_CHECK(ReadArray(array, place));
   }
   return Ok();
 }
 
 Status DeviceNode::ReadDown(std::span<const size_t> places) const {
-  for (const size_t place : places) {
-    SHARD_CHECK(ReadPart(kParts[2], place));
-  }
+  for (const size_t place : places) SHARD_CHECK(ReadArray(kExpertArrays[kDown], place));
   return Ok();
 }
 

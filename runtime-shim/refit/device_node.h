@@ -9,20 +9,10 @@
 
 #include "libshard/base/result.h"
 #include "runtime-shim/executor/dense_algebra.h"
+#include "runtime-shim/refit/device_table.h"
 #include "runtime-shim/refit/node_layer.h"
 
 namespace moepack::runtime {
-
-// Memory of an executor that grows as needed.
-class DeviceTable {
- public:
-  Result<Rows> Take(Executor& executor, size_t count, size_t width);
-  Result<Doubles> TakeDoubles(Executor& executor, size_t count, size_t width);
-
- private:
-  Status Grow(Executor& executor, uint64_t bytes);
-  BufferPtr buffer_;
-};
 
 // The values of one expert; what the layer does not have has no buffer.
 struct DeviceExpert {
@@ -30,6 +20,23 @@ struct DeviceExpert {
   Rows gate_bias, up_bias, down_bias;  // one row each
   const Rows& first() const { return gate.buffer != nullptr ? gate : up; }
   const Rows& first_bias() const { return gate.buffer != nullptr ? gate_bias : up_bias; }
+};
+
+// The arrays of experts that a device has: their values on the host, those of one expert, and how
+// wide their rows are. The bias of a matrix comes kMatrices after it.
+struct ExpertArray {
+  std::vector<float> RefittedExperts::*values;
+  Rows DeviceExpert::*rows;
+  uint64_t RefittedExperts::*columns;
+};
+inline constexpr size_t kMatrices = 3, kGate = 0, kUp = 1, kDown = 2;
+inline constexpr ExpertArray kExpertArrays[2 * kMatrices] = {
+    {&RefittedExperts::gate, &DeviceExpert::gate, &RefittedExperts::hidden},
+    {&RefittedExperts::up, &DeviceExpert::up, &RefittedExperts::hidden},
+    {&RefittedExperts::down, &DeviceExpert::down, &RefittedExperts::width},
+    {&RefittedExperts::gate_bias, &DeviceExpert::gate_bias, &RefittedExperts::width},
+    {&RefittedExperts::up_bias, &DeviceExpert::up_bias, &RefittedExperts::width},
+    {&RefittedExperts::down_bias, &DeviceExpert::down_bias, &RefittedExperts::hidden},
 };
 
 // The tokens of an expert that are fitted: where they are among all of its tokens, and the roots of
@@ -75,18 +82,10 @@ class DeviceNode {
   Status ReadOutputs() const;
 
  private:
-  // An array of the experts, the rows of one expert in it, and how wide these are.
-  struct Part {
-    std::vector<float> RefittedExperts::*array;
-    Rows DeviceExpert::*rows;
-    uint64_t RefittedExperts::*columns;
-  };
-  static const Part kParts[6];
-
   DeviceNode(Products& products, NodeLayer& node) : products_(products), node_(node) {}
   Status LoadTokens(const RowStore& from, Rows& to);
   Status LoadExperts();
-  Status ReadPart(const Part& part, size_t place) const;
+  Status ReadArray(const ExpertArray& array, size_t place) const;
 
   Products& products_;
   NodeLayer& node_;

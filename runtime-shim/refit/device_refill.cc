@@ -23,7 +23,7 @@ uint64_t DeviceRefill::BytesOf(const NodeLayer& node, uint64_t pool) {
   for (const ExpertTokens& expert : TokensOfExperts(node, false))
     tokens = std::max<uint64_t>(tokens, expert.tokens.size());
   const uint64_t scored = std::min(tokens, 2 * kScoredTokens), candidates = kCandidates * pool;
-  const uint64_t floats = tokens * (5 * hidden + 4 * size) + scored * 4 * candidates +
+  const uint64_t floats = tokens * (5 * hidden + 4 * size) + scored * 2 * candidates +
                           (2 * size + 2 * pool + 3 * candidates) * hidden;
   const uint64_t doubles = 3 * size * size + 2 * size * hidden;
   return DeviceNode::BytesOf(node) + floats * sizeof(float) + doubles * sizeof(double);
@@ -32,6 +32,8 @@ uint64_t DeviceRefill::BytesOf(const NodeLayer& node, uint64_t pool) {
 Result<std::unique_ptr<DeviceRefill>> DeviceRefill::Make(Products& products,
                                                          const NeuronSource& source, uint64_t pool,
                                                          NodeLayer& node) {
+  if (node.experts.width + pool > DenseAlgebra::kMostEquations)
+    return std::unique_ptr<DeviceRefill>();
   SHARD_TRY(std::unique_ptr<DeviceNode> device,
             DeviceNode::Make(products, node, BytesOf(node, pool) - DeviceNode::BytesOf(node)));
   if (device == nullptr) return std::unique_ptr<DeviceRefill>();
@@ -111,22 +113,16 @@ Result<std::vector<NeuronSize>> DeviceRefill::MeasureCandidates(size_t place) {
   const std::vector<float> roots = FittedOf(device_->node(), tokens).roots;
   const size_t some = roots.size();
   SHARD_TRY(const Rows phi, scaled_.Take(executor(), some, count));
-  SHARD_TRY(const Rows turned, turned_.Take(executor(), count, some));
   SHARD_TRY(const Rows residuals, rows_.Take(executor(), some, hidden));
-  SHARD_TRY(const Rows products, part_table_.Take(executor(), count, hidden));
-  SHARD_TRY(const Rows norms, norms_.Take(executor(), 2 * count, 2));
+  SHARD_TRY(const Rows explained, part_table_.Take(executor(), hidden, count));
+  SHARD_TRY(const Doubles squares, squares_.TakeDoubles(executor(), 2, count));
   SHARD_CHECK(device_->Activations(candidates_.rows, tokens, phi));
   executor().ScaleRows(phi, roots);
   SHARD_CHECK(device_->Residuals(tokens.tokens, roots, residuals));
-  algebra().Multiply(Turned(phi), Straight(residuals), products);
-  executor().Transpose(phi, turned);
-  executor().MeasureRows(products, norms.Slice(0, products.count));
-  executor().MeasureRows(turned, norms.Slice(products.count, turned.count));
-  std::vector<float> values(norms.values());
-  SHARD_CHECK(executor().Read(norms, values));
-  std::vector<NeuronSize> sizes;
-  for (size_t i = 0; i < count; ++i) sizes.push_back({values[2 * i], values[2 * (count + i)]});
-  return sizes;
+  algebra().Multiply(Turned(residuals), Straight(phi), explained);
+  algebra().SumSquares(explained, squares.Block(0, 0, 1, explained.width));
+  algebra().SumSquares(phi, squares.Block(1, 0, 1, phi.width));
+  return ReadSizes(algebra(), squares);
 }
 
 Status DeviceRefill::TakeOthers(std::span<const uint32_t> rows) {

@@ -17,8 +17,8 @@ namespace moepack::runtime {
 
 class DeviceRefill {
  public:
-  // Null where DeviceNode is. Borrows products, what the source points to, and node, whose routes
-  // and outputs match the experts. `pool`: how many neurons join an expert.
+  // Null where DeviceNode is, or for too many neurons. Borrows products, what the source points to,
+  // and node, whose routes and outputs match the experts. `pool`: how many neurons join an expert.
   static Result<std::unique_ptr<DeviceRefill>> Make(Products& products, const NeuronSource& source,
                                                     uint64_t pool, NodeLayer& node);
   // With its node; at most.
@@ -85,7 +85,7 @@ class DeviceRefill {
   Neurons candidates_, others_;
   Rows joined_, part_;
   Doubles matrix_, sides_, factor_, solution_;
-  DeviceTable joined_table_, part_table_, scaled_, rows_, turned_, own_, moved_, norms_;
+  DeviceTable joined_table_, part_table_, scaled_, rows_, own_, moved_;
   DeviceTable matrix_table_, sides_table_, factor_table_, solution_table_, inverse_, squares_;
 };
 

@@ -242,9 +242,11 @@ class DeviceTurnRidge : public DeviceRidge {
   DeviceTable factors_table_, scaled_, sides_, change_;
 };
 
-// Bytes of the rows that a regression takes for one expert, if it has all tokens.
+// Bytes of the rows that a regression takes for one expert, if it has all tokens, and of its change
+// and sums of products.
 uint64_t BytesOfRidgeRows(const NodeLayer& node) {
-  return node.tokens() * (3 * node.experts.hidden + 3 * node.experts.width) * sizeof(float);
+  const uint64_t hidden = node.experts.hidden, width = node.experts.width;
+  return (node.tokens() * 4 * (hidden + width) + 2 * hidden * width) * sizeof(float);
 }
 
 uint64_t BytesOfSystem(uint64_t size, uint64_t sides) {
@@ -267,6 +269,7 @@ Result<bool> RidgeJointlyOnDevice(Products& products, double lambda, std::span<c
 
 Result<bool> RidgeInTurnsOnDevice(Products& products, double lambda, std::span<const float> before,
                                   uint32_t sweeps, NodeLayer& node) {
+  if (node.experts.width > DenseAlgebra::kMostEquations) return false;
   const uint64_t factors = node.experts.expert_ids.size() * BytesOfSystem(node.experts.width, 0) +
                            BytesOfSystem(node.experts.width, node.experts.hidden);
   SHARD_TRY(

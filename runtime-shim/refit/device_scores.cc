@@ -1,8 +1,21 @@
 #include "runtime-shim/refit/device_scores.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "libshard/base/parallel.h"
 
 namespace moepack::runtime {
+
+Result<std::vector<NeuronSize>> ReadSizes(DenseAlgebra& algebra, const Doubles& squares) {
+  std::vector<double> values(size_t{2} * squares.width);
+  SHARD_CHECK(algebra.Read(squares, values));
+  std::vector<NeuronSize> sizes(squares.width);
+  for (size_t i = 0; i < sizes.size(); ++i)
+    sizes[i] = {static_cast<float>(std::sqrt(values[i])),
+                static_cast<float>(std::sqrt(values[sizes.size() + i]))};
+  return sizes;
+}
 
 Result<std::unique_ptr<DeviceScores>> DeviceScores::Make(Products& products,
                                                          std::span<const MlpWeights* const> experts,
@@ -42,16 +55,14 @@ Status DeviceScores::Run(std::span<const MlpWeights* const> experts, const Exper
 }
 
 Status DeviceScores::MeasureColumns(const Columns& own, const Missing& missing, const Rows& values,
-                                    const Rows& norms) {
-  const size_t count = missing.rows.size();
-  SHARD_TRY(const Rows phi, phi_.Take(executor(), count, own.count));
-  SHARD_TRY(const Rows turned, turned_.Take(executor(), own.count, count));
-  SHARD_TRY(const Rows explained, products_table_.Take(executor(), own.count, missing.width));
+                                    const Doubles& squares) {
+  SHARD_TRY(const Rows phi, phi_.Take(executor(), missing.rows.size(), own.count));
+  SHARD_TRY(const Rows explained, explained_.Take(executor(), missing.width, own.count));
   executor().Gather(activations_.Columns(own.first, own.count), missing.rows, missing.factors, phi);
-  products_.algebra()->Multiply(Turned(phi), Straight(values), explained);
-  executor().Transpose(phi, turned);
-  executor().MeasureRows(explained, norms.Slice(2 * own.first, own.count));
-  executor().MeasureRows(turned, norms.Slice(2 * own.first + own.count, own.count));
+  DenseAlgebra& algebra = *products_.algebra();
+  algebra.Multiply(Turned(values), Straight(phi), explained);
+  algebra.SumSquares(explained, squares.Block(0, own.first, 1, own.count));
+  algebra.SumSquares(phi, squares.Block(1, own.first, 1, own.count));
   return Ok();
 }
 
@@ -60,18 +71,14 @@ Result<std::vector<std::vector<NeuronSize>>> DeviceScores::Measure(const Missing
   for (size_t id = 0; id < sizes.size(); ++id) sizes[id].resize(columns_[id].count);
   if (missing.rows.empty()) return sizes;
   SHARD_TRY(const Rows values, values_.Take(executor(), missing.rows.size(), missing.width));
-  SHARD_TRY(const Rows norms, norms_.Take(executor(), 2 * size_t{activations_.width}, 2));
+  SHARD_TRY(const Doubles squares, squares_.TakeDoubles(executor(), 2, activations_.width));
   executor().Write(missing.values, values);
   for (const Columns& own : columns_) {
-    if (own.count > 0) SHARD_CHECK(MeasureColumns(own, missing, values, norms));
+    if (own.count > 0) SHARD_CHECK(MeasureColumns(own, missing, values, squares));
   }
-  std::vector<float> found(norms.values());
-  SHARD_CHECK(executor().Read(norms, found));
-  for (size_t id = 0; id < sizes.size(); ++id) {
-    const size_t first = 2 * size_t{columns_[id].first}, count = columns_[id].count;
-    for (size_t i = 0; i < count; ++i)
-      sizes[id][i] = {found[2 * (first + i)], found[2 * (first + count + i)]};
-  }
+  SHARD_TRY(const std::vector<NeuronSize> found, ReadSizes(*products_.algebra(), squares));
+  for (size_t id = 0; id < sizes.size(); ++id)
+    std::copy_n(found.begin() + columns_[id].first, columns_[id].count, sizes[id].begin());
   return sizes;
 }
 

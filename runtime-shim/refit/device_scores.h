@@ -13,6 +13,9 @@
 
 namespace moepack::runtime {
 
+// Neurons by their squares [2, n] on a device: |phi'r|^2, and |phi|^2.
+Result<std::vector<NeuronSize>> ReadSizes(DenseAlgebra& algebra, const Doubles& squares);
+
 class DeviceScores {
  public:
   // The inputs [t, H] of neurons; with form's weigh_inputs, each row times its gate.
@@ -45,13 +48,13 @@ class DeviceScores {
   explicit DeviceScores(Products& products) : products_(products) {}
   Status Run(std::span<const MlpWeights* const> experts, const ExpertForm& form, const Rows& in);
   Status MeasureColumns(const Columns& own, const Missing& missing, const Rows& values,
-                        const Rows& norms);
+                        const Doubles& squares);
   Executor& executor() const { return products_.executor(); }
 
   Products& products_;
   std::vector<Columns> columns_;  // by id
   Rows activations_;              // [t, neurons]
-  DeviceTable activations_table_, phi_, turned_, products_table_, norms_, values_;
+  DeviceTable activations_table_, phi_, explained_, squares_, values_;
 };
 
 }  // namespace moepack::runtime

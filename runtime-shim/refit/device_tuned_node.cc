@@ -14,26 +14,19 @@ struct Moments {
   BufferPtr firsts, seconds;
 };
 
-// The arrays of an expert, in the order of DeviceTunedNode::moments_.
-constexpr Rows DeviceExpert::*kTuned[] = {&DeviceExpert::gate,    &DeviceExpert::up,
-                                          &DeviceExpert::down,    &DeviceExpert::gate_bias,
-                                          &DeviceExpert::up_bias, &DeviceExpert::down_bias};
-constexpr size_t kTunedArrays = std::size(kTuned);
-
 class DeviceTunedNode : public TunedNode {
  public:
   DeviceTunedNode(std::unique_ptr<DeviceNode> node, std::span<const size_t> changing)
       : node_(std::move(node)),
         changing_(changing.begin(), changing.end()),
-        sizes_(changing.size()),
-        steps_(changing.size(), 0),
-        moments_(kTunedArrays) {}
+        rates_(changing.size()),
+        steps_(changing.size(), 0) {}
 
   // Makes the moments, and measures the values and the targets.
   Status Open() {
     const size_t experts = node_->node().experts.expert_ids.size();
-    for (size_t array = 0; array < kTunedArrays; ++array) {
-      const Rows one = node_->expert(0).*kTuned[array];
+    for (size_t array = 0; array < std::size(kExpertArrays); ++array) {
+      const Rows one = node_->expert(0).*kExpertArrays[array].rows;
       const uint64_t bytes = one.values() * experts * sizeof(float);
       if (bytes == 0) continue;
       SHARD_TRY(moments_[array].firsts, executor().Allocate(bytes));
@@ -130,15 +123,12 @@ class DeviceTunedNode : public TunedNode {
   DenseAlgebra& algebra() const { return node_->algebra(); }
   bool weighs_inputs() const { return node_->node().form.weigh_inputs; }
 
-  // The root mean squares of an expert's arrays, of which a step is a share.
   void MeasureExpert(size_t i) {
     const RefittedExperts& all = node_->node().experts;
-    constexpr std::vector<float> RefittedExperts::*kArrays[] = {
-        &RefittedExperts::gate,      &RefittedExperts::up,      &RefittedExperts::down,
-        &RefittedExperts::gate_bias, &RefittedExperts::up_bias, &RefittedExperts::down_bias};
-    for (const auto array : kArrays) {
-      const size_t one = (all.*array).size() / all.expert_ids.size();
-      sizes_[i].push_back(RootMeanSquare(std::span(all.*array).subspan(changing_[i] * one, one)));
+    for (const ExpertArray& array : kExpertArrays) {
+      const std::vector<float>& values = all.*array.values;
+      const size_t one = values.size() / all.expert_ids.size();
+      rates_[i].emplace_back(std::span(values).subspan(changing_[i] * one, one));
     }
   }
 
@@ -230,14 +220,14 @@ class DeviceTunedNode : public TunedNode {
     const Rows by_sum = outputs_.Slice(first, count), by_activation = back_.Slice(first, count);
     const Rows in = inputs_.Slice(first, count), gate = first_.Slice(first, count);
     const Mover mover = {i, ++steps_[i], rate};
-    SHARD_CHECK(MoveLinear(mover, 2, by_sum, activations_.Slice(first, count)));
+    SHARD_CHECK(MoveLinear(mover, kDown, by_sum, activations_.Slice(first, count)));
     // dL/d(projection) = dL/da * da/d(projection)
     algebra().MultiplyValues(gate, by_activation);
-    if (own.gate.buffer == nullptr) return MoveLinear(mover, 1, gate, in);
-    SHARD_CHECK(MoveLinear(mover, 0, gate, in));
+    if (own.gate.buffer == nullptr) return MoveLinear(mover, kUp, gate, in);
+    SHARD_CHECK(MoveLinear(mover, kGate, gate, in));
     const Rows up = second_.Slice(first, count);
     algebra().MultiplyValues(up, by_activation);
-    return MoveLinear(mover, 1, up, in);
+    return MoveLinear(mover, kUp, up, in);
   }
 
   // The n-th step of the i-th changing expert.
@@ -252,7 +242,7 @@ class DeviceTunedNode : public TunedNode {
     SHARD_TRY(const Rows slopes, slopes_.Take(executor(), left.width, right.width));
     algebra().Multiply(Turned(left), Straight(right), slopes);
     Descend(mover, array, slopes);
-    const size_t bias = array + kTunedArrays / 2;
+    const size_t bias = array + kMatrices;
     if (moments_[bias].firsts == nullptr) return Ok();
     SHARD_TRY(const Rows sums, sums_.Take(executor(), 1, left.width));
     const Rows ones = {ones_.buffer, ones_.offset, 1, left.count, left.count};
@@ -262,19 +252,19 @@ class DeviceTunedNode : public TunedNode {
   }
 
   void Descend(const Mover& mover, size_t array, const Rows& slopes) {
-    const Rows values = node_->expert(changing_[mover.i]).*kTuned[array];
+    const Rows values = node_->expert(changing_[mover.i]).*kExpertArrays[array].rows;
     Rows firsts = values, seconds = values;
     firsts.buffer = moments_[array].firsts.get();
     seconds.buffer = moments_[array].seconds.get();
-    algebra().Descend(NthStep(mover.rate * sizes_[mover.i][array], mover.n),
+    algebra().Descend(NthStep(rates_[mover.i][array].Of(mover.rate), mover.n),
                       {slopes, firsts, seconds, values});
   }
 
   const std::unique_ptr<DeviceNode> node_;
-  const std::vector<size_t> changing_;      // places
-  std::vector<std::vector<double>> sizes_;  // of the arrays of each changing expert
-  std::vector<uint32_t> steps_;             // of each changing expert
-  std::vector<Moments> moments_;
+  const std::vector<size_t> changing_;            // places
+  std::vector<std::vector<RelativeRate>> rates_;  // of the arrays of each changing expert
+  std::vector<uint32_t> steps_;                   // of each changing expert
+  Moments moments_[std::size(kExpertArrays)];
   std::vector<float> target_norms_;  // of all tokens
   // Of the last Run: its tokens, and rows for its choices, expert after expert. first_ and second_
   // have what is activated, and then the slopes of the activations.
@@ -296,7 +286,8 @@ Result<std::unique_ptr<TunedNode>> TuneOnDevice(Products& products, NodeLayer& n
   const uint64_t hidden = node.experts.hidden, width = node.experts.width;
   const uint64_t values = node.experts.expert_ids.size() * 3 * hidden * width;
   const uint64_t choices = tokens * node.routing.top_k;
-  const uint64_t more = 2 * values + choices * (2 * hidden + 4 * width) + 2 * tokens * hidden;
+  const uint64_t more =
+      2 * values + hidden * width + choices * (2 * hidden + 4 * width) + 2 * tokens * hidden;
   SHARD_TRY(std::unique_ptr<DeviceNode> moved,
             DeviceNode::Make(products, node, more * sizeof(float)));
   if (moved == nullptr) return std::unique_ptr<TunedNode>();

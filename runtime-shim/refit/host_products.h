@@ -1,5 +1,5 @@
-// The products of a refit where executor and program share memory, at the speed of packed products
-// (cpu/packed_products.h).
+// The products of a refit or a calibration where executor and program share memory, at the speed of
+// packed products (cpu/packed_products.h).
 #pragma once
 
 #include <cstdint>

@@ -64,23 +64,12 @@ void ScaleRows(std::span<const float> factors, size_t jobs, std::span<float> row
 }
 
 bool Products::HasRoomFor(uint64_t bytes) {
-  buffers_.clear();
+  tables_.clear();
   factors_.clear();
   algebra_->Release();
   const bool fits = bytes + bytes / kSpareOfStep <= executor_.available();
   refused_ = refused_ || !fits;
   return fits;
-}
-
-Result<Rows> Products::Take(Use use, size_t count, size_t width) {
-  const uint64_t bytes = uint64_t{count} * width * sizeof(float);
-  BufferPtr& buffer = buffers_[use];
-  if (buffer == nullptr || buffer->bytes() < bytes) {
-    buffer.reset();
-    SHARD_TRY(buffer, executor_.Allocate(bytes));
-  }
-  return Rows{buffer.get(), 0, static_cast<uint32_t>(count), static_cast<uint32_t>(width),
-              static_cast<uint32_t>(width)};
 }
 
 Status Products::Project(const Linear& linear, std::span<const float> x, std::span<float> y) {
@@ -217,9 +206,7 @@ Result<Products::Sides> Products::WrittenSides(const FloatTable& a, const FloatT
 // One block after another is moved to the device, and only their sum comes back.
 Status Products::AddWithAlgebra(const FloatTable& a, const FloatTable& b, const DoubleBlock& out) {
   if (a.rows() == 0) return Ok();
-  SHARD_TRY(const Rows room, Take(Use::kOut, a.columns, 2 * b.columns));
-  const auto rows = static_cast<uint32_t>(a.columns), columns = static_cast<uint32_t>(b.columns);
-  const Doubles sums = {room.buffer, 0, rows, columns, columns};
+  SHARD_TRY(const Doubles sums, tables_[Use::kOut].TakeDoubles(executor_, a.columns, b.columns));
   algebra_->Clear(sums);
   for (size_t first = 0; first < a.rows(); first += kTokensOfSum) {
     const size_t some = std::min(kTokensOfSum, a.rows() - first);

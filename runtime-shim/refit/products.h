@@ -13,6 +13,7 @@
 #include "libshard/base/result.h"
 #include "runtime-shim/executor/dense_algebra.h"
 #include "runtime-shim/executor/executor.h"
+#include "runtime-shim/refit/device_table.h"
 #include "runtime-shim/refit/host_products.h"
 
 namespace moepack::runtime {
@@ -112,9 +113,11 @@ class Products {
                         std::vector<NeuronSize>& sizes);
 
  private:
-  // Scratch rows, by purpose; they grow as needed.
+  // Scratch rows, by purpose.
   enum class Use : uint8_t { kIn, kGate, kUp, kOut, kLeft, kRight, kTokens, kResiduals, kSizes };
-  Result<Rows> Take(Use use, size_t count, size_t width);
+  Result<Rows> Take(Use use, size_t count, size_t width) {
+    return tables_[use].Take(executor_, count, width);
+  }
   // Rows of a table on the executor, transposed, for products over tokens.
   Result<Rows> Transposed(Use use, std::span<const float> rows, size_t columns);
 
@@ -137,7 +140,7 @@ class Products {
   std::optional<HostProducts> host_;
   DenseAlgebra* algebra_ = nullptr;
   bool refused_ = false;
-  std::map<Use, BufferPtr> buffers_;
+  std::map<Use, DeviceTable> tables_;
   std::vector<float> product_;
   std::vector<double> sums_;
   // Of HoldTokens.

@@ -60,8 +60,8 @@ class Tuner {
         node_(node),
         changing_(ChangingExperts(node, TokensOfExperts(node, true))),
         router_(products, node),
-        router_size_(RootMeanSquare(node.experts.router)),
-        bias_size_(RootMeanSquare(node.experts.router_bias)) {
+        router_rate_(node.experts.router),
+        bias_rate_(node.experts.router_bias) {
     for (uint32_t token = 0; token < node.tokens(); ++token) {
       if (node.fit_weights[token] != 0) tokens_.push_back(token);
       if (node.fold_weights[token] != 0) held_out_.push_back(token);
@@ -174,7 +174,7 @@ class Tuner {
       }
     });
     SHARD_TRY(std::vector<double> by_row, tuned_->RouterGradient(by_logit));
-    router_.StepBy(std::move(by_row), by_logit, rate * router_size_, rate * bias_size_);
+    router_.StepBy(std::move(by_row), by_logit, router_rate_.Of(rate), bias_rate_.Of(rate));
     return Ok();
   }
 
@@ -185,7 +185,7 @@ class Tuner {
   std::vector<uint32_t> tokens_, held_out_;  // those that count, and some of those held out
   std::unique_ptr<TunedNode> tuned_;
   RouterDescent router_;
-  const double router_size_, bias_size_;
+  const RelativeRate router_rate_, bias_rate_;
   // Of a batch.
   std::vector<uint32_t> batch_;
   std::vector<float> logits_;

@@ -17,14 +17,14 @@ double DotOf(std::span<const float> a, std::span<const float> b) {
 }  // namespace
 
 TunedArray::TunedArray(std::span<float> values, size_t jobs)
-    : values_(values), size_(RootMeanSquare(values)), adam_(values.size(), jobs) {}
+    : values_(values), rate_(values), adam_(values.size(), jobs) {}
 
-void TunedArray::Step(double rate, std::span<const float> gradient) {
-  adam_.Step(rate * size_, gradient, values_);
+void TunedArray::Step(double share, std::span<const float> gradient) {
+  adam_.Step(rate_.Of(share), gradient, values_);
 }
 
-void TunedArray::Step(double rate, std::span<const double> gradient) {
-  adam_.Step(rate * size_, gradient, values_);
+void TunedArray::Step(double share, std::span<const double> gradient) {
+  adam_.Step(rate_.Of(share), gradient, values_);
 }
 
 TunedExpert::TunedExpert(Products& products, NodeLayer& node, size_t place, bool changes)

@@ -11,17 +11,17 @@
 
 namespace moepack::runtime {
 
-// Values that move by a share of their root mean square as it was at first.
+// Values that move by a share of their size (RelativeRate).
 class TunedArray {
  public:
   TunedArray(std::span<float> values, size_t jobs);
   bool empty() const { return values_.empty(); }
-  void Step(double rate, std::span<const float> gradient);
-  void Step(double rate, std::span<const double> gradient);
+  void Step(double share, std::span<const float> gradient);
+  void Step(double share, std::span<const double> gradient);
 
  private:
   std::span<float> values_;
-  double size_;
+  RelativeRate rate_;
   Adam adam_;
 };
 

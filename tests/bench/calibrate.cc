@@ -7,8 +7,10 @@
 
 #include "runtime-shim/calibrate/feedback.h"
 #include "runtime-shim/calibrate/moments.h"
-#include "runtime-shim/calibrate/panel_mlp.h"
 #include "runtime-shim/cpu/panels.h"
+#include "runtime-shim/devices/executors.h"
+#include "runtime-shim/refit/node_experts.h"
+#include "runtime-shim/refit/products.h"
 
 namespace moepack::runtime {
 namespace {
@@ -84,15 +86,22 @@ BENCHMARK_CAPTURE(EncodeMatrix, iq4_xs, "iq4_xs")->Unit(benchmark::kMillisecond)
 BENCHMARK_CAPTURE(EncodeMatrix, q2_K, "q2_K")->Unit(benchmark::kMillisecond);
 
 void Expert(benchmark::State& state) {
-  HostMlp mlp;
-  mlp.gate = {RandomValues(kRows * kColumns, 6), {}, kRows, kColumns};
-  mlp.up = {RandomValues(kRows * kColumns, 7), {}, kRows, kColumns};
-  mlp.down = {RandomValues(kRows * kColumns, 8), {}, kColumns, kRows};
-  const std::vector<float> x = RandomValues(kTokens * kColumns, 9);
-  std::vector<float> activations, out;
+  RefittedExperts expert;
+  expert.hidden = kColumns;
+  expert.width = kRows;
+  expert.gate = RandomValues(kRows * kColumns, 6);
+  expert.up = RandomValues(kRows * kColumns, 7);
+  expert.down = RandomValues(kRows * kColumns, 8);
+  const auto executor = OpenExecutor("cpu", {.threads = 1});
+  Products products(**executor, 1);
+  const auto matrices = LoadExpert(expert, 0, **executor);
+  const MlpWeights& mlp = matrices->experts[0];
+  const std::vector<float> x = RandomValues(kTokens * kColumns, 9), gates(kTokens, 1);
+  std::vector<float> activations(kTokens * kRows), out(x.size());
   for (auto _ : state) {
-    HostActivations(mlp, {}, x, {}, 1, activations);
-    HostOutputs(mlp, activations, 1, out);
+    if (!products.Activations(mlp, {}, x, gates, activations) ||
+        !products.Apply(mlp.down, activations, out))
+      state.SkipWithError("no products");
   }
   state.SetItemsProcessed(state.iterations() *
                           static_cast<int64_t>(3 * kRows * kColumns * kTokens));

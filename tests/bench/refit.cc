@@ -5,10 +5,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "libshard/base/parallel.h"
 #include "runtime-shim/devices/executors.h"
 #include "runtime-shim/refit/node_layer.h"
 #include "runtime-shim/refit/refill.h"
@@ -27,11 +29,15 @@ struct Shape {
   std::string steps = "ridge,refill,router,tune";
 };
 
+// The same values on every machine, by all of its threads: there are hundreds of millions.
 std::vector<float> Normal(size_t count, uint32_t seed, float size) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, size);
+  constexpr size_t kPiece = 1 << 20;
   std::vector<float> values(count);
-  for (float& value : values) value = normal(random);
+  ForPieces(count, kPiece, 0, [&](size_t begin, size_t end) {
+    std::mt19937 random(static_cast<uint32_t>(seed + 16 * (begin / kPiece)));
+    std::normal_distribution<float> normal(0, size);
+    for (size_t i = begin; i < end; ++i) values[i] = normal(random);
+  });
   return values;
 }
 
@@ -93,6 +99,8 @@ class BenchLayer {
 
   void Run() {
     std::printf("%s\n", executor_->description().c_str());
+    if (const std::optional<Error> missing = executor_->WithoutAlgebra())
+      std::printf("without dense algebra: %s\n", missing->message.c_str());
     const double before = WallTime();
     Time("run", [&] { RunAll(); });
     for (size_t first = 0; first < shape_.steps.size();) {
@@ -133,6 +141,7 @@ class BenchLayer {
       }
     });
     if (moved > 0) std::printf("  %llu neurons moved\n", static_cast<unsigned long long>(moved));
+    if (products_.TakeRefusal()) std::printf("  too little memory on the device for all of it\n");
   }
 
   template <class Work>

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "libshard/base/text/text.h"
@@ -110,6 +111,10 @@ std::vector<std::string> WarningsOf(const RefitRun& run, const std::vector<Token
     warnings.push_back(
         "quantized source: experts are refitted to what the quantized model does, "
         "and lose again when they are quantized once more");
+  if (const std::optional<Error> missing = run.loaded.executor->WithoutAlgebra())
+    warnings.push_back(Cat("slow refit: ", missing->message,
+                           "; the device is asked for single products, and the CPU factorizes",
+                           missing->hint.empty() ? "" : "; ", missing->hint));
   return warnings;
 }
 

@@ -38,17 +38,24 @@ using cudaStream_t = EmulatedStream*;
 
 namespace emulation {
 
+// Whether cuBLAS and cuSOLVER are there, are not, or one of them does not start.
+enum class Libraries { kThere, kMissing, kWithoutBlas, kWithoutSolver };
+
 // The machine that the following calls find.
 struct Machine {
   int devices = 1;
   int major = 9, minor = 0;
   size_t memory = size_t{1} << 30;  // of a device
   bool lost = false;                // work in the stream fails
-  bool without_libraries = false;   // cuBLAS does not start
+  Libraries libraries = Libraries::kThere;
 };
 Machine& TheMachine();
-// Bytes of device and pinned memory that have not been freed.
+// Bytes of device and pinned memory that have not been freed, and the most that there were since
+// somebody set this.
 size_t BytesInUse();
+size_t& MostBytesInUse();
+// How many handles of libraries have not been destroyed.
+int& HandlesInUse();
 // Whether this is inside one allocation of device memory.
 bool IsOnDevice(const void* data, size_t bytes);
 

@@ -10,7 +10,9 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "runtime-shim/cuda/cuda.h"
@@ -190,7 +192,7 @@ TEST_F(CudaAlgebraEmulated, AMatrixThatIsNotPositiveDefiniteHasNoFactor) {
   EXPECT_TRUE(has_factor({1, 0, 0, 1}));
 }
 
-TEST_F(CudaAlgebraEmulated, TakesColumnsAndSquares) {
+TEST_F(CudaAlgebraEmulated, TakesColumns) {
   const std::vector<double> values = RandomDoubles(9, 5);
   const Doubles from = DoublesOf(values, 3);
   const std::vector<uint32_t> columns = {0, 2};
@@ -201,12 +203,29 @@ TEST_F(CudaAlgebraEmulated, TakesColumnsAndSquares) {
   const Doubles both = DoublesOf(std::vector<double>(4, 1), 2);
   algebra().TakeColumns(from, columns, true, both);
   EXPECT_EQ(Found(both), (std::vector<double>{values[0], values[2], values[6], values[8]}));
-  const Doubles squares = DoublesOf({1, 1, 1}, 3);
-  algebra().SumSquares(from, squares);
-  const std::vector<double> found = Found(squares);
-  for (size_t i = 0; i < 3; ++i)
-    EXPECT_DOUBLE_EQ(found[i], values[i] * values[i] + values[3 + i] * values[3 + i] +
-                                   values[6 + i] * values[6 + i]);
+}
+
+// Of fewer and of more columns than a block of threads handles, and rows than it has warps.
+TEST_F(CudaAlgebraEmulated, SumsTheSquaresOfColumns) {
+  for (const auto& [rows, columns] : {std::pair(0u, 3u), std::pair(3u, 5u), std::pair(19u, 70u)}) {
+    SCOPED_TRACE(columns);
+    const std::vector<float> floats = RandomFloats(size_t{rows} * columns, 5);
+    const std::vector<double> doubles = RandomDoubles(size_t{rows} * columns, 6);
+    const Doubles of_floats = DoublesOf(std::vector<double>(columns, 1), columns);
+    const Doubles of_doubles = DoublesOf(std::vector<double>(columns, 1), columns);
+    algebra().SumSquares(RowsOf(floats, columns), of_floats);
+    algebra().SumSquares(DoublesOf(doubles, columns), of_doubles);
+    std::vector<double> first(columns), second(columns);
+    for (size_t i = 0; i < floats.size(); ++i) {
+      first[i % columns] += double{floats[i]} * floats[i];
+      second[i % columns] += doubles[i] * doubles[i];
+    }
+    const std::vector<double> a = Found(of_floats), b = Found(of_doubles);
+    for (size_t i = 0; i < columns; ++i) {
+      EXPECT_NEAR(a[i], first[i], 1e-12 * first[i]) << i;
+      EXPECT_NEAR(b[i], second[i], 1e-12 * second[i]) << i;
+    }
+  }
 }
 
 TEST_F(CudaAlgebraEmulated, PullsAndChangesWeights) {
@@ -279,15 +298,44 @@ TEST_F(CudaAlgebraEmulated, DescendsAsTheHostDoes) {
   for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(found[i], values[i], 1e-6) << i;
 }
 
-TEST_F(CudaAlgebraEmulated, WithoutItsLibrariesItSaysSo) {
-  emulation::TheMachine().without_libraries = true;
+TEST_F(CudaAlgebraEmulated, WhatKeepsItsLibrariesFromStartingIsKnownAndTheExecutorGoesOn) {
+  EXPECT_FALSE(executor_->WithoutAlgebra());
+  using emulation::Libraries;
+  const int handles = emulation::HandlesInUse();
+  for (const auto& [libraries, message] :
+       {std::pair(Libraries::kMissing, "cuda: no such library"),
+        std::pair(Libraries::kWithoutBlas, "cuda: start: cuBLAS status 1"),
+        std::pair(Libraries::kWithoutSolver, "cuda: start: cuSOLVER status 1")}) {
+    SCOPED_TRACE(message);
+    emulation::TheMachine().libraries = libraries;
+    auto opened = OpenCuda({});
+    ASSERT_TRUE(opened);
+    EXPECT_EQ((*opened)->algebra(), nullptr);
+    // One answer for as long as the executor lives: bits depend on it.
+    emulation::TheMachine().libraries = Libraries::kThere;
+    EXPECT_EQ((*opened)->algebra(), nullptr);
+    EXPECT_EQ(emulation::HandlesInUse(), handles);
+    const std::optional<Error> missing = (*opened)->WithoutAlgebra();
+    ASSERT_TRUE(missing);
+    EXPECT_EQ(missing->code, Code::kUnavailable);
+    EXPECT_EQ(missing->message, message);
+    EXPECT_TRUE((*opened)->Finish());
+    EXPECT_TRUE((*opened)->Allocate(100));
+  }
+}
+
+// The device is what is wrong then.
+TEST_F(CudaAlgebraEmulated, ALostDeviceIsAnErrorAlsoIfLibrariesDoNotStart) {
   auto opened = OpenCuda({});
   ASSERT_TRUE(opened);
+  const auto buffer = (*opened)->Allocate(100);
+  ASSERT_TRUE(buffer);
+  emulation::TheMachine().lost = true;
+  emulation::TheMachine().libraries = emulation::Libraries::kWithoutBlas;
   EXPECT_EQ((*opened)->algebra(), nullptr);
   const Status done = (*opened)->Finish();
   ASSERT_FALSE(done);
-  EXPECT_EQ(done.error().code, Code::kUnavailable);
-  EXPECT_EQ(done.error().message, "cuda: start: cuBLAS status 1");
+  EXPECT_EQ(done.error().message, "cuda: device: an illegal memory access was encountered");
 }
 
 TEST_F(CudaAlgebraEmulated, TooLittleMemoryForAFactorIsAnErrorThatNamesTheBytes) {

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <set>
 #include <utility>
 
 #include "runtime-shim/refit/device_node.h"
 #include "runtime-shim/refit/device_refill.h"
+#include "runtime-shim/refit/device_ridge.h"
 #include "runtime-shim/refit/ridge.h"
 #include "runtime-shim/refit/tune.h"
+#include "runtime-shim/refit/tuned_node.h"
 #include "tests/runtime-shim/refit/made_layer.h"
 
 namespace moepack::runtime {
@@ -199,6 +202,25 @@ TEST_F(CudaRefitEmulated, ProductsAreThoseOfTheHost) {
   }
 }
 
+// As on a device that has no algebra at all.
+TEST_F(CudaRefitEmulated, WithoutLibrariesTheDeviceIsAskedForSingleProducts) {
+  using emulation::Libraries;
+  for (const Libraries libraries :
+       {Libraries::kMissing, Libraries::kWithoutBlas, Libraries::kWithoutSolver}) {
+    SCOPED_TRACE(static_cast<int>(libraries));
+    emulation::TheMachine().libraries = libraries;
+    MadeLayer own(1, kMade, true, "cuda"), host(1, kMade, true);
+    EXPECT_EQ(own.made.products().algebra(), nullptr);
+    EXPECT_EQ(own.Refill(), host.Refill());
+    for (MadeLayer* layer : {&own, &host}) {
+      Ridge(layer->made, 0);
+      Tune(layer->made);
+    }
+    EXPECT_FALSE(own.made.products().TakeRefusal());
+    ExpectSameExperts(own.made, host.made, 1e-3);
+  }
+}
+
 // A device with room for what the host's steps write there, but not for a node.
 TEST_F(CudaRefitEmulated, WithoutRoomForTheNodeTheHostDoesTheWork) {
   const auto own = NodeOn("cuda"), host = NodeOn("cpu");
@@ -232,6 +254,88 @@ TEST_F(CudaRefitEmulated, RoomIsWhatAStepFindsWithoutWhatOthersLeft) {
   EXPECT_FALSE(products.TakeRefusal());
   EXPECT_FALSE(products.HasRoomFor(free / 5 * 4 + 16));
   EXPECT_TRUE(products.TakeRefusal());
+}
+
+// Runs a step on the device; false if it does not begin, because it asks for more than there is.
+using DeviceStep = std::function<Result<bool>(MadeLayer&)>;
+
+Result<bool> RefillOne(MadeLayer& own) {
+  SHARD_TRY(const auto device, DeviceRefill::Make(own.made.products(), own.source(),
+                                                  own.made.shape().width, own.made.node));
+  if (device == nullptr) return false;
+  const Neuron others[] = {{1, 0}, {1, 3}, {4, 2}};
+  SHARD_CHECK(device->Run(0, others, 0.01));
+  return true;
+}
+
+Result<bool> TuneOnce(MadeLayer& own) {
+  NodeLayer& node = own.made.node;
+  TuneOptions options;
+  options.updates = 1;
+  options.share = 1;
+  const size_t places[] = {0, 1, 2, 3};
+  SHARD_TRY(auto tuned, TuneOnDevice(own.made.products(), node, places, options.expert_tokens));
+  if (tuned == nullptr) return false;
+  tuned.reset();
+  SHARD_CHECK(TuneExperts(own.made.products(), options, node));
+  return true;
+}
+
+// Where every expert has all tokens. A step that began and then ran out of memory would end a refit
+// of hours.
+TEST_F(CudaRefitEmulated, NoStepTakesMoreMemoryThanItAsksFor) {
+  MadeShape shape = kMade;
+  shape.hidden = 40;
+  shape.width = 24;
+  shape.top_k = 4;
+  shape.tokens = 160;
+  MadeLayer own(1, shape, false, "cuda");
+  own.made.Run();
+  Products& products = own.made.products();
+  const std::vector<float> before = own.made.node.experts.down;
+  const std::pair<const char*, DeviceStep> steps[] = {
+      {"ridge of all together",
+       [&](MadeLayer& layer) {
+         return RidgeJointlyOnDevice(products, 0.01, before, layer.made.node);
+       }},
+      {"ridge in turns",
+       [&](MadeLayer& layer) {
+         return RidgeInTurnsOnDevice(products, 0.01, before, 1, layer.made.node);
+       }},
+      {"refill", RefillOne},
+      {"tune", TuneOnce},
+  };
+  for (const auto& [name, step] : steps) {
+    SCOPED_TRACE(name);
+    // A step begins where there is a quarter more than what it asks for.
+    uint64_t refused = 0, accepted = 1 << 21;
+    size_t taken = 0;
+    while (accepted - refused > 2048) {
+      const uint64_t room = refused + (accepted - refused) / 2;
+      LeaveRoom(own.made, room);
+      const size_t others = emulation::MostBytesInUse() = emulation::BytesInUse();
+      const Result<bool> done = step(own);
+      ASSERT_TRUE(done) << done.error().message;
+      (*done ? accepted : refused) = room;
+      if (*done) taken = emulation::MostBytesInUse() - others;
+    }
+    const uint64_t asked = accepted / 5 * 4;
+    EXPECT_LT(taken, asked + asked / 20);
+    EXPECT_GT(taken, asked / 3);
+  }
+}
+
+TEST_F(CudaRefitEmulated, SystemsWithMoreValuesThanAnIntCountsAreLeftToTheHost) {
+  MadeLayer own(1, kMade, false, "cuda");
+  own.made.Run();
+  emulation::TheMachine().memory = SIZE_MAX;
+  const uint64_t most = DenseAlgebra::kMostEquations - kMade.width;
+  EXPECT_LT((most + kMade.width) * (most + kMade.width), uint64_t{1} << 31);
+  for (const uint64_t pool : {most, most + 1}) {
+    const auto device = DeviceRefill::Make(own.made.products(), own.source(), pool, own.made.node);
+    ASSERT_TRUE(device) << device.error().message;
+    EXPECT_EQ(*device != nullptr, pool == most);
+  }
 }
 
 TEST_F(CudaRefitEmulated, WithoutRoomForTheNodeARefillIsThatOfTheHostToo) {

@@ -4,6 +4,8 @@
 namespace moepack::runtime::cuda {
 
 Result<Libraries> OpenLibraries() {
+  if (emulation::TheMachine().libraries == emulation::Libraries::kMissing)
+    return Error{Code::kUnavailable, "cuda: no such library", kInstallLibraries};
   Libraries found;
 #define MOEPACK_TAKE(member, name) found.member = &name;
   MOEPACK_CUBLAS(MOEPACK_TAKE)

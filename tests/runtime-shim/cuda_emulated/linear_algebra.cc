@@ -59,13 +59,21 @@ int RoomFor(int n) { return n + 7; }
 
 }  // namespace
 
+int& emulation::HandlesInUse() {
+  static int count = 0;
+  return count;
+}
+
 cublasStatus_t cublasCreate(cublasHandle_t* handle) {
-  if (emulation::TheMachine().without_libraries) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (emulation::TheMachine().libraries == emulation::Libraries::kWithoutBlas)
+    return CUBLAS_STATUS_NOT_INITIALIZED;
   *handle = new cublasContext;
+  ++emulation::HandlesInUse();
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasDestroy(cublasHandle_t handle) {
   delete handle;
+  --emulation::HandlesInUse();
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
@@ -120,11 +128,15 @@ cublasStatus_t cublasDtrsm(cublasHandle_t handle, cublasSideMode_t side, cublasF
 }
 
 cusolverStatus_t cusolverDnCreate(cusolverDnHandle_t* handle) {
+  if (emulation::TheMachine().libraries == emulation::Libraries::kWithoutSolver)
+    return CUSOLVER_STATUS_NOT_INITIALIZED;
   *handle = new cusolverDnContext;
+  ++emulation::HandlesInUse();
   return CUSOLVER_STATUS_SUCCESS;
 }
 cusolverStatus_t cusolverDnDestroy(cusolverDnHandle_t handle) {
   delete handle;
+  --emulation::HandlesInUse();
   return CUSOLVER_STATUS_SUCCESS;
 }
 cusolverStatus_t cusolverDnSetStream(cusolverDnHandle_t handle, cudaStream_t stream) {

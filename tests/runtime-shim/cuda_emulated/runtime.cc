@@ -57,6 +57,7 @@ cudaError_t Allocate(void** memory, size_t bytes) {
   *memory = std::aligned_alloc(kAlignment, (bytes / kAlignment + 1) * kAlignment);
   std::memset(*memory, 0xff, bytes);
   Allocations()[*memory] = bytes;
+  MostBytesInUse() = std::max(MostBytesInUse(), BytesInUse());
   return cudaSuccess;
 }
 
@@ -81,6 +82,11 @@ size_t BytesInUse() {
   size_t total = 0;
   for (const auto& [memory, bytes] : Allocations()) total += bytes;
   return total;
+}
+
+size_t& MostBytesInUse() {
+  static size_t most = 0;
+  return most;
 }
 
 bool IsOnDevice(const void* data, size_t bytes) {

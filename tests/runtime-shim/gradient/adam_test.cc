@@ -71,8 +71,9 @@ TEST(Adam, MovesVectorsAsItMovesSingleValues) {
   slopes[3] = std::nanf("");
   slopes[4] = -std::numeric_limits<float>::infinity();
   std::vector<float> firsts_alone = firsts, seconds_alone = seconds, alone = values;
-  MoveValues({slopes.data(), firsts.data(), seconds.data(), values.data(), 0.1f, 2}, kCount);
-  MoveValuesRef({slopes.data(), firsts_alone.data(), seconds_alone.data(), alone.data(), 0.1f, 2},
+  const AdamStep step = NthStep(0.1, 3);
+  MoveValues({slopes.data(), firsts.data(), seconds.data(), values.data(), step}, kCount);
+  MoveValuesRef({slopes.data(), firsts_alone.data(), seconds_alone.data(), alone.data(), step},
                 kCount);
   EXPECT_EQ(firsts, firsts_alone);
   EXPECT_EQ(seconds, seconds_alone);

@@ -94,11 +94,15 @@ INSTANTIATE_TEST_SUITE_P(
                     Activation(Activation::kRelu), Activation(Activation::kSiluOfLimited, 2),
                     Activation(Activation::kSitu, 4, 25), Activation(Activation::kSitu, 2)));
 
-TEST(ActivationSlopesWithoutUp, AreThoseOfASquaredRelu) {
+TEST(ActivationSlopesWithoutUp, AreThoseOfTheGateAlone) {
   std::vector<float> gate = {-2, 0, 3}, out(3);
   ActivateWithSlopes(Activation::kSquaredRelu, gate, {}, out);
   EXPECT_EQ(out, (std::vector<float>{0, 0, 9}));
   EXPECT_EQ(gate, (std::vector<float>{0, 0, 6}));
+  gate = {-2, 0, 3};
+  ActivateWithSlopes(Activation::kRelu, gate, {}, out);
+  EXPECT_EQ(out, (std::vector<float>{0, 0, 3}));
+  EXPECT_EQ(gate, (std::vector<float>{0, 0, 1}));
 }
 
 }  // namespace
