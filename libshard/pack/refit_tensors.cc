@@ -11,7 +11,6 @@
 #include "libshard/model/family.h"
 #include "libshard/model/gguf_experts.h"
 #include "libshard/pack/encode_rows.h"
-#include "libshard/pack/slice.h"
 #include "libshard/pack/slice_gguf.h"
 
 namespace moepack {
@@ -70,6 +69,23 @@ Status CheckFits(const RefitStore& store, const MoeModel& model, const Plan& pla
   for (const RefitOutcome& outcome : record.outcomes)
     SHARD_CHECK(CheckOutcome(store, plan, outcome));
   return CheckWhole(store, model, plan);
+}
+
+// A part of a refit has only some groups, and others cannot be written with it.
+Status CheckHasGroups(const RefitStore& store, const Plan& plan, const PartSelection& parts) {
+  if (!store.part()) return Ok();
+  const ExpertIds& there = store.part()->groups;
+  ExpertIds written;
+  for (uint32_t group = 0; group < plan.groups.size(); ++group)
+    if (parts.WantsGroup(group)) written.push_back(group);
+  if (Difference(written, there).empty()) return Ok();
+  std::vector<std::string> words;
+  for (const uint32_t group : there) words.push_back(Cat("group:", group));
+  return Error{Code::kInvalidArgument,
+               Cat(Shown(store.directory().string()), ": refit: expected ", GroupsText(written),
+                   ", which this run writes, found ", PartGroupsText(store.part())),
+               Cat("with --only ", Join(words, ","), " this store is enough; `moepack join` makes ",
+                   "one store of all parts")};
 }
 
 }  // namespace
@@ -133,17 +149,9 @@ Status RefitTensors::CheckArrays(const MoeModel& model) const {
 }
 
 Result<RefitTensors> RefitTensors::Of(const RefitStore& store, const MoeModel& model,
-                                      const Plan& plan) {
-  if (!store.part()) return OfPart(store, model, plan);
-  return Error{Code::kInvalidArgument,
-               Cat(store.directory().string(), ": expected a whole refit, found ",
-                   PartGroupsText(store.part())),
-               "`moepack join` makes one store of all parts"};
-}
-
-Result<RefitTensors> RefitTensors::OfPart(const RefitStore& store, const MoeModel& model,
-                                          const Plan& plan) {
+                                      const Plan& plan, const PartSelection& parts) {
   SHARD_CHECK(CheckFits(store, model, plan));
+  SHARD_CHECK(CheckHasGroups(store, plan, parts));
   RefitTensors out;
   out.record_ = store.record();
   SHARD_CHECK(out.AddPlaces(store, static_cast<uint32_t>(model.checkpoint().files().size())));

@@ -17,6 +17,7 @@
 #include "libshard/format/checkpoint.h"
 #include "libshard/format/output_file.h"
 #include "libshard/model/model.h"
+#include "libshard/pack/slice.h"
 #include "libshard/plan/plan.h"
 #include "libshard/refit/refit_store.h"
 
@@ -25,12 +26,11 @@ namespace moepack {
 class RefitTensors {
  public:
   // Checks every file of the store, and that it was made for this model and plan and has every
-  // layer: kMismatch for a store of another model or plan, kCorrupt for one that lacks a layer or
-  // whose arrays do not fit the model's tensors, kInvalidArgument for a part of a refit.
-  static Result<RefitTensors> Of(const RefitStore& store, const MoeModel& model, const Plan& plan);
-  // The same for the groups that a part of a refit has.
-  static Result<RefitTensors> OfPart(const RefitStore& store, const MoeModel& model,
-                                     const Plan& plan);
+  // layer of its groups: kMismatch for a store of another model or plan, kCorrupt for one that
+  // lacks a layer or whose arrays do not fit the model's tensors. kInvalidArgument for a part of a
+  // refit that lacks a group of `parts`, which are those to be written.
+  static Result<RefitTensors> Of(const RefitStore& store, const MoeModel& model, const Plan& plan,
+                                 const PartSelection& parts = {});
   // What a record says was refitted, without the values: the outputs have names, types and shapes,
   // but nothing to make their bytes from. A verifier compares layouts with it.
   static RefitTensors Stated(RefitRecord record);

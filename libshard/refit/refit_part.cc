@@ -19,6 +19,8 @@ constexpr const char* kPartFormat = "moepack-refit-part";
 constexpr unsigned kPartMajor = 1;
 constexpr uint64_t kMaxPartBytes = 1u << 20;
 constexpr const char* kPartParameter = "part";
+constexpr const char* kInstructionsParameter = "instructions";
+constexpr const char* kMoepackParameter = "moepack";
 constexpr size_t kPartDigits = 16;
 
 Result<ExpertIds> ReadGroups(const JsonFields& fields, const char* name) {
@@ -108,19 +110,29 @@ Result<std::optional<RefitPart>> ReadRefitPart(const SourceTree& tree) {
   return std::optional(std::move(part));
 }
 
+std::string GroupsText(const std::vector<uint32_t>& groups) {
+  return Cat(groups.size() == 1 ? "group " : "groups ", FormatIds(groups));
+}
+
 std::string PartGroupsText(const std::optional<RefitPart>& part) {
   if (!part) return "all groups";
-  return Cat(part->groups.size() == 1 ? "group " : "groups ", FormatIds(part->groups), " of ",
-             part->twins.size());
+  return Cat(GroupsText(part->groups), " of ", part->twins.size());
 }
 
 void NamePart(const RefitPart& part, RefitRecord& record) {
   record.parameters[kPartParameter] = Sha256Hex(RefitPartText(part)).substr(0, kPartDigits);
+  record.parameters[kInstructionsParameter] = part.instructions;
+  record.parameters[kMoepackParameter] = part.moepack;
 }
 
 bool IsPart(const RefitRecord& record) { return record.parameters.contains(kPartParameter); }
 
-void ForgetPart(RefitRecord& record) { record.parameters.erase(kPartParameter); }
+void ForgetGroups(RefitRecord& record) { record.parameters.erase(kPartParameter); }
+
+void ForgetPart(RefitRecord& record) {
+  for (const char* name : {kPartParameter, kInstructionsParameter, kMoepackParameter})
+    record.parameters.erase(name);
+}
 
 Status CheckSamePart(const fs::path& where, const std::optional<RefitPart>& wanted,
                      const std::optional<RefitPart>& found) {

@@ -36,13 +36,19 @@ Result<RefitPart> ParseRefitPart(const std::string& where, const std::string& te
 // No value for the store of a whole refit.
 Result<std::optional<RefitPart>> ReadRefitPart(const SourceTree& tree);
 
+// "group 3", or "groups 0-1".
+std::string GroupsText(const std::vector<uint32_t>& groups);
 // "all groups", or "groups 0-1 of 4".
 std::string PartGroupsText(const std::optional<RefitPart>& part);
 
 // A part's record names it by a digest among its parameters, so that no part is taken for a whole
-// refit, or for another part.
+// refit, or for another part; and it says how the part was computed, since distributions that are
+// made from parts have only the record.
 void NamePart(const RefitPart& part, RefitRecord& record);
 bool IsPart(const RefitRecord& record);
+// Leaves the parameters that all parts of one refit have alike.
+void ForgetGroups(RefitRecord& record);
+// Leaves the parameters of a whole refit.
 void ForgetPart(RefitRecord& record);
 
 // kMismatch, naming what differs, unless both are the same groups, computed with the same

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "libshard/base/digest.h"
@@ -134,6 +135,11 @@ const RefitOutcome* RefitRecord::Find(uint32_t layer, uint32_t group) const {
                                                                                    : nullptr;
 }
 
+bool RefitRecord::HasLayer(uint32_t layer) const {
+  return std::any_of(outcomes.begin(), outcomes.end(),
+                     [&](const RefitOutcome& outcome) { return outcome.layer == layer; });
+}
+
 std::vector<std::string> ParameterOptions(const RefitRecord& record) {
   // Those whose options have other names.
   static const std::map<std::string, std::string> kOptions = {{"fold", "keep-back"},
@@ -141,10 +147,13 @@ std::vector<std::string> ParameterOptions(const RefitRecord& record) {
                                                               {"least_tokens", "least-tokens"},
                                                               {"tokens", "most-tokens"},
                                                               {"top_k", "top-k"}};
+  // A digest of how much each session counts, which --foreign-weight and the plan determine; and
+  // what a part says of itself (NamePart).
+  static const std::set<std::string> kNoOptions = {"instructions", "moepack", "part",
+                                                   "session_weights"};
   std::vector<std::string> options;
   for (const auto& [name, value] : record.parameters) {
-    // A digest of how much each session counts, which --foreign-weight and the plan determine.
-    if (value == "0" || name == "session_weights") continue;
+    if (value == "0" || kNoOptions.contains(name)) continue;
     const auto known = kOptions.find(name);
     options.push_back(Cat("--", known == kOptions.end() ? name : known->second, " ", value));
   }

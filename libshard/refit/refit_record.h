@@ -47,10 +47,13 @@ struct RefitRecord {
 
   // Null for a pair that is not there.
   const RefitOutcome* Find(uint32_t layer, uint32_t group) const;
+  // Whether any group has an outcome there.
+  bool HasLayer(uint32_t layer) const;
 };
 
 // The parameters as options of `moepack refit`, "--lambda 0.01", in the order of their names.
-// Those that are 0 are left out: they stand for what the model or the text has.
+// Those that are 0 are left out, since they stand for what the model or the text has, and so are
+// those that no option sets.
 std::vector<std::string> ParameterOptions(const RefitRecord& record);
 
 Json RefitToJson(const RefitRecord& record);

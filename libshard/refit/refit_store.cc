@@ -266,14 +266,15 @@ Result<RefitStore> RefitStore::Open(const fs::path& directory) {
 }
 
 Result<bool> RefitStore::IsFinished() const {
+  std::vector<std::string> matrices = {kRefitImatrix};
+  if (part_)
+    for (const uint32_t group : part_->groups) matrices.push_back(RefitGroupImatrix(group));
   const LocalTree tree(directory_);
-  if (record_.outcomes.empty()) return false;
-  if (!part_) return tree.Has(kRefitImatrix);
-  for (const uint32_t group : part_->groups) {
-    SHARD_TRY(const bool there, tree.Has(RefitGroupImatrix(group)));
+  for (const std::string& matrix : matrices) {
+    SHARD_TRY(const bool there, tree.Has(matrix));
     if (!there) return false;
   }
-  return true;
+  return !record_.outcomes.empty();
 }
 
 Result<std::optional<RefittedFile>> RefitStore::Check(uint32_t layer, uint32_t group) const {
@@ -355,10 +356,7 @@ Result<RefitStoreWriter> RefitStoreWriter::Open(const fs::path& directory, Refit
   return writer;
 }
 
-bool RefitStoreWriter::Has(uint32_t layer) const {
-  return std::any_of(record_.outcomes.begin(), record_.outcomes.end(),
-                     [&](const RefitOutcome& outcome) { return outcome.layer == layer; });
-}
+bool RefitStoreWriter::Has(uint32_t layer) const { return record_.HasLayer(layer); }
 
 Status RefitStoreWriter::Add(std::vector<RefitOutcome> outcomes,
                              const std::vector<RefittedExperts>& accepted) {

@@ -11,10 +11,15 @@ Result<RefitStore> OpenStoreOf(const Manifest& manifest, const std::string& wher
                  Cat(where, ": expected a refitted distribution, found none"),
                  "leave out --redo and --refit-store"};
   SHARD_TRY(RefitStore store, RefitStore::Open(directory));
-  if (store.record() == *manifest.refit) return store;
-  return Error{Code::kMismatch,
-               Cat(Shown(directory), ": record: expected that of ", where, ", found another"),
-               "--refit-store names the store that the distribution was made with"};
+  if (!(store.record() == *manifest.refit))
+    return Error{Code::kMismatch,
+                 Cat(Shown(directory), ": record: expected that of ", where, ", found another"),
+                 "--refit-store names the store that the distribution was made with"};
+  const size_t groups = manifest.plan.groups.size();
+  if (!store.part() || store.part()->twins.size() == groups) return store;
+  return Error{Code::kCorrupt,
+               Cat(Shown(directory), "/", kRefitPartFile, ": twins: expected ", groups, ", as ",
+                   where, " has groups, found ", store.part()->twins.size())};
 }
 
 Result<CalibratedStore> OpenCalibratedStoreOf(const Manifest& manifest, const std::string& where,

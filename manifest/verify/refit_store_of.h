@@ -12,7 +12,8 @@ namespace moepack::manifest {
 
 // Opens the store in `directory`, whose record must be that of the manifest, with the digests of
 // its files. `where` names the manifest in messages. kInvalidArgument for a distribution without a
-// refit, kNotFound if there is no store, kMismatch for another one.
+// refit, kNotFound if there is no store, kMismatch for another one, kCorrupt for a part of a refit
+// that does not know how many groups there are.
 Result<RefitStore> OpenStoreOf(const Manifest& manifest, const std::string& where,
                                const std::string& directory);
 // The same for the store of its calibration.

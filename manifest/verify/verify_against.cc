@@ -60,7 +60,10 @@ class AgainstSource {
     if (options_.refit_store.empty()) return Ok();
     SHARD_TRY(const RefitStore store,
               OpenStoreOf(manifest_, tree_.NameOf(kManifestFile), options_.refit_store));
-    SHARD_TRY(refit_, RefitTensors::Of(store, model, manifest_.plan));
+    // Whether a part of a refit has the groups that there are is for the rule refit-derived.
+    PartSelection whatever;
+    whatever.all = false;
+    SHARD_TRY(refit_, RefitTensors::Of(store, model, manifest_.plan, whatever));
     report_.rules.push_back(kRefitBytesRule);
     return Ok();
   }

@@ -76,11 +76,13 @@ class RefitCheck {
     seen = Union(seen, tensor.derived.ids());
   }
 
-  // Every accepted layer must be in the files of its group, if these exist.
+  // Every group that has files must have been refitted, and every accepted layer must be in them.
   void CheckOutcomes() {
-    std::set<uint32_t> groups;
+    std::set<uint32_t> groups, layers;
     for (const BundleRecord& bundle : manifest_.bundles)
       if (bundle.role == Role::kGroup) groups.insert(*bundle.group);
+    for (const RefitOutcome& outcome : manifest_.refit->outcomes) layers.insert(outcome.layer);
+    for (const uint32_t group : groups) CheckRefitted(group, layers);
     for (const RefitOutcome& outcome : manifest_.refit->outcomes) {
       if (!groups.contains(outcome.group) || !manifest_.plan.layers.contains(outcome.layer))
         continue;
@@ -89,6 +91,15 @@ class RefitCheck {
       findings_.Error(Cat("group ", outcome.group, ", layer ", outcome.layer,
                           ": derived experts: expected \"", FormatIds(outcome.expert_ids),
                           "\", found \"", FormatIds(seen), "\""));
+    }
+  }
+
+  // The record of a part of a refit lacks the other groups.
+  void CheckRefitted(uint32_t group, const std::set<uint32_t>& layers) {
+    for (const uint32_t layer : layers) {
+      if (manifest_.refit->Find(layer, group) != nullptr) continue;
+      return findings_.Error(Cat("group ", group, ", layer ", layer,
+                                 ": expected what the refit made of it, found none"));
     }
   }
 

@@ -76,12 +76,15 @@ Result<std::optional<Manifest>> FindExisting(const std::string& out, const Manif
     SHARD_CHECK(CheckSameCalibrated(out, existing, fresh));
     return std::optional(std::move(existing));
   }
+  const bool same_plan = a.model == b.model && a.shard == b.shard && a.replica == b.replica;
   return Error{
       Code::kInvalidArgument,
       Cat(out, ": versions of the distribution there: expected model ", b.model, ", shard ",
           b.shard, ", replica ", OrNone(b.replica), ", refit ", OrNone(b.refit), ", found ",
           a.model, ", ", a.shard, ", ", OrNone(a.replica), ", ", OrNone(a.refit)),
-      "parts can only be added to a distribution of the same model and plan"};
+      same_plan ? "parts can only be added to a distribution of the same refit; what is made from "
+                  "parts of a refit goes to directories of its own, for `moepack join`"
+                : "parts can only be added to a distribution of the same model and plan"};
 }
 
 // Returns the directory to write. When parts are added and `out` is a link, it is the link's

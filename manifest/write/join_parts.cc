@@ -129,7 +129,8 @@ class PartsJoiner {
   Status AddRefit(const Added& added) {
     if (!IsPartOfRefit(added.manifest)) return Ok();
     RefitRecord part = *added.manifest.refit;
-    ForgetPart(part);
+    one_part_ = one_part_ && part == *manifest_.refit;
+    ForgetGroups(part);
     if (!refit_) {
       refit_ = std::move(part);
       return Ok();
@@ -148,12 +149,15 @@ class PartsJoiner {
     for (const RefitOutcome& outcome : refit_->outcomes) {
       for (uint32_t group = 0; group < manifest_.plan.groups.size(); ++group) {
         if (refit_->Find(outcome.layer, group) != nullptr) continue;
+        // What was made from the store of one part is still of that part.
+        if (one_part_) return Ok();
         return Error{Code::kNotFound,
                      Cat(inputs_[0].from, ": refit: expected all groups in the parts together, ",
                          "found none of group ", group, " in layer ", outcome.layer),
                      "refit that group, too, and join all parts"};
       }
     }
+    ForgetPart(*refit_);
     manifest_.versions.refit = RefitVersion(*refit_);
     manifest_.refit = std::make_shared<const RefitRecord>(*std::move(refit_));
     return Ok();
@@ -165,10 +169,23 @@ class PartsJoiner {
                "plan and the same options but --only");
   }
 
+  // `thing` differs between the first input and this one.
+  std::string HintFor(const Manifest& manifest, const std::string& thing) const {
+    const bool first = IsPartOfRefit(manifest_), other = IsPartOfRefit(manifest);
+    if (first != other && thing == "versions.refit")
+      return Cat(AsInFirst(), "; one was built from a part of a refit: `moepack join` makes one ",
+                 "store of all parts, for --refit-store");
+    const bool weighed = thing.starts_with("tool.imatrix");
+    if (!first || !other || (!weighed && !thing.starts_with("calibrated"))) return AsInFirst();
+    return Cat("each was quantized for its own part of the refit: build both from the store that ",
+               "`moepack join` makes of all parts",
+               weighed ? ", or with --no-refit-imatrix, or with the same --imatrix" : "");
+  }
+
   Status CheckAgrees(const Added& added) {
     const Manifest& manifest = added.manifest;
     const auto known = FirstDifference("", agreement_, Agreement(manifest));
-    if (known) return Differs(added, *known, AsInFirst());
+    if (known) return Differs(added, *known, HintFor(manifest, known->thing));
     SHARD_CHECK(MergeSourceRecords(added.where(), manifest.model.source, manifest_.model.source));
     auto command = MergeCommands(manifest_.command, manifest.command);
     if (!command) {
@@ -282,6 +299,7 @@ class PartsJoiner {
   std::map<std::string, size_t> from_;  // file -> input
   Json agreement_, unknown_;            // of the first input
   std::optional<RefitRecord> refit_;    // of parts of a refit: all that they say
+  bool one_part_ = true;                // they all say the same
   Json unknown_bundles_ = Json::array(), unknown_assets_ = Json::array();
   bool source_lacks_assets_ = false;
 };

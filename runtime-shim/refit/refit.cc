@@ -109,22 +109,12 @@ class RefitRun {
     return done;
   }
 
-  // For the layers that were run: of all groups, or of each group of a part.
+  // For the layers that were run: of all groups together, and of each group of a part.
   Status WriteImportances(const RefitRecord& record, const std::filesystem::path& directory) {
-    if (!input_.groups) {
-      SHARD_TRY(ImatrixEntries trunk, TrunkEntries({}));
-      return WriteMatrix(record, directory / kRefitImatrix, importances_[0], std::move(trunk));
-    }
-    for (const uint32_t group : groups_) {
-      ImatrixEntries trunk;
-      // The matrices of the trunk count once for groups that are refitted together.
-      if (first_twins_[group] == group) {
-        SHARD_TRY(trunk, TrunkEntries(streams_of_.at(group)));
-      }
-      SHARD_CHECK(WriteMatrix(record, directory / RefitGroupImatrix(group), importances_[group],
-                              std::move(trunk)));
-    }
-    return Ok();
+    if (input_.groups) SHARD_CHECK(WriteGroupImportances(record, directory));
+    SHARD_TRY(ImatrixEntries experts, EntriesOfAll());
+    SHARD_TRY(ImatrixEntries trunk, TrunkEntries({}));
+    return WriteMatrix(record, directory / kRefitImatrix, std::move(experts), std::move(trunk));
   }
 
  private:
@@ -134,6 +124,34 @@ class RefitRun {
         events_(events),
         model_(static_cast<const DeviceModel&>(input.model)),
         products_(model_.executor(), options.jobs) {}
+
+  // What `join` adds up to the matrix of all groups.
+  Status WriteGroupImportances(const RefitRecord& record, const std::filesystem::path& directory) {
+    for (const uint32_t group : groups_) {
+      ImatrixEntries trunk;
+      // The matrices of the trunk count once for groups that are refitted together.
+      if (first_twins_[group] == group) {
+        SHARD_TRY(trunk, TrunkEntries(streams_of_.at(group)));
+      }
+      SHARD_CHECK(WriteMatrix(record, directory / RefitGroupImatrix(group),
+                              importances_[group].entries(), std::move(trunk)));
+    }
+    return Ok();
+  }
+
+  // Of the experts of all groups that are refitted, added up as a whole refit does: each with its
+  // twins behind it.
+  Result<ImatrixEntries> EntriesOfAll() {
+    if (!input_.groups) return importances_[0].entries();
+    ImatrixEntries all;
+    for (const uint32_t first : groups_) {
+      for (const auto& [group, twin] : twins_) {
+        if (twin != first) continue;
+        SHARD_CHECK(AddImatrixEntries(Cat("group ", group), importances_[group].entries(), all));
+      }
+    }
+    return all;
+  }
 
   void NumberStreams() {
     first_twins_ = FirstTwins(input_.plan, text_);
@@ -155,9 +173,9 @@ class RefitRun {
   }
 
   Status WriteMatrix(const RefitRecord& record, const std::filesystem::path& path,
-                     const RefitImportance& importance, ImatrixEntries trunk) const {
+                     ImatrixEntries experts, ImatrixEntries trunk) const {
     Imatrix imatrix;
-    imatrix.entries = importance.entries();
+    imatrix.entries = std::move(experts);
     imatrix.entries.merge(trunk);
     for (const CalibrationText& text : record.calibration) imatrix.datasets.push_back(text.name);
     imatrix.chunks = static_cast<uint32_t>(text_.windows.size());
@@ -349,7 +367,7 @@ Status RefitModel(const RefitInput& input, const RefitOptions& options, const Re
 
 Result<RefittedLayer> RedoLayer(const RefitInput& input, const RefitOptions& options,
                                 const RefitStore& store, uint32_t layer) {
-  if (store.record().Find(layer, 0) == nullptr)
+  if (!store.record().HasLayer(layer))
     return Error{Code::kNotFound, Cat(store.directory().string(), ": layer ", layer,
                                       ": expected one that was refitted, found none")};
   const RefitEvents nobody;

@@ -37,8 +37,8 @@ struct RefitInput {
   // experts.
   SecondMoments* moments = nullptr;
   SessionWeights weights = {};
-  // A part of a refit: only these groups, ascending, each with an importance matrix of its own
-  // (RefitGroupImatrix). No value: all of them, with one.
+  // A part of a refit: only these groups, ascending, each with an importance matrix of its own, too
+  // (RefitGroupImatrix). No value: all of them.
   std::optional<std::vector<uint32_t>> groups = {};
 };
 
@@ -71,7 +71,7 @@ struct RefittedLayer {
   std::vector<RefittedExperts> accepted;
 };
 // Computes a layer again on top of the store's earlier layers. kNotFound for one that the store
-// does not have.
+// does not have. REQUIRES: the groups of `input` are those of the store.
 Result<RefittedLayer> RedoLayer(const RefitInput& input, const RefitOptions& options,
                                 const RefitStore& store, uint32_t layer);
 

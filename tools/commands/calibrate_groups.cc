@@ -219,12 +219,15 @@ Status GatherGroups(const GroupsToEncode& work, const std::vector<uint32_t>& twi
 }
 
 std::vector<runtime::GroupExperts> ExpertsOf(const RefittedGroups& groups) {
-  std::vector<runtime::GroupExperts> all(groups.plan.groups.size());
-  for (uint32_t group = 0; group < all.size(); ++group) {
+  const std::optional<RefitPart>& part = groups.store.part();
+  std::vector<runtime::GroupExperts> all;
+  for (uint32_t group = 0; group < groups.plan.groups.size(); ++group) {
+    if (part && !Contains(part->groups, group)) continue;
+    runtime::GroupExperts& experts = all.emplace_back();
     for (const auto& [layer, count] : groups.plan.layers) {
       const RefitOutcome* const outcome = groups.store.record().Find(layer, group);
-      all[group][layer] = {Eligible(groups.plan, group, layer).size(),
-                           outcome == nullptr ? 0 : outcome->expert_ids.size()};
+      experts[layer] = {Eligible(groups.plan, group, layer).size(),
+                        outcome == nullptr ? 0 : outcome->expert_ids.size()};
     }
   }
   return all;

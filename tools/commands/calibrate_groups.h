@@ -40,7 +40,8 @@ Status EncodeGroupsOfTask(const GroupsToEncode& work, const std::vector<uint32_t
 Status GatherGroups(const GroupsToEncode& work, const std::vector<uint32_t>& twins,
                     SharedExperts& shared, CalibratedStoreWriter& store);
 
-// By group, how many experts of each layer its node has, and how many of them were refitted.
+// By group that was refitted, how many experts of each layer its node has, and how many of them
+// changed.
 std::vector<runtime::GroupExperts> ExpertsOf(const RefittedGroups& groups);
 
 }  // namespace moepack::cli

@@ -203,7 +203,7 @@ Result<PartSelection> PartsOf(const Arguments& arguments, const RefitShare& shar
 Result<manifest::WriteReport> WriteRefitted(const Arguments& arguments, const Places& places,
                                             const PartSelection& parts, Inputs inputs) {
   SHARD_TRY(const RefitStore store, RefitStore::Open(places.store));
-  SHARD_TRY(const RefitTensors refit, RefitTensors::OfPart(store, *inputs.model, inputs.plan));
+  SHARD_TRY(const RefitTensors refit, RefitTensors::Of(store, *inputs.model, inputs.plan, parts));
   manifest::WriteOptions options;
   options.slice.refit = &refit;
   options.slice.parts = parts;

@@ -43,7 +43,7 @@ Status ReadRecords(const std::string& directory, const RedoArguments& arguments,
                               inputs.manifest, LocalTree(directory).NameOf(manifest::kManifestFile),
                               RefitStoreFor(directory, arguments)));
   const std::string where = inputs.store->directory().string();
-  if (inputs.store->record().Find(*arguments.layer, 0) == nullptr)
+  if (!inputs.store->record().HasLayer(*arguments.layer))
     return Error{Code::kInvalidArgument,
                  Cat("--redo: layer ", *arguments.layer, " was not refitted")};
   SHARD_TRY(inputs.options, runtime::OptionsOf(where, inputs.store->record()));
@@ -139,10 +139,11 @@ class RedoComparison {
 
   Status Compare(const runtime::RefittedLayer& again) {
     for (const RefitOutcome& outcome : again.outcomes) {
-      const RefitOutcome& expected = *store_.record().Find(outcome.layer, outcome.group);
-      const std::string figure = FigureThatDiffers(expected, outcome);
+      const RefitOutcome* const expected = store_.record().Find(outcome.layer, outcome.group);
+      const std::string figure = expected == nullptr ? "expected in the record, found none"
+                                                     : FigureThatDiffers(*expected, outcome);
       if (!figure.empty()) Differ(outcome, figure);
-      if (!outcome.accepted || !expected.accepted) continue;
+      if (!outcome.accepted || expected == nullptr || !expected->accepted) continue;
       SHARD_TRY(const std::optional<RefittedExperts> stored,
                 store_.Read(outcome.layer, outcome.group));
       const auto own =
@@ -194,12 +195,13 @@ class RedoComparison {
 
 Status ComputeAgain(const RedoInputs& inputs, manifest::VerifyReport& report) {
   SHARD_CHECK(inputs.readable);
-  const runtime::RefitInput input = {*inputs.whole.model,
-                                     inputs.manifest.plan,
-                                     inputs.texts,
-                                     runtime::BosToken(inputs.whole.weights->metadata),
-                                     nullptr,
-                                     inputs.weights};
+  runtime::RefitInput input = {*inputs.whole.model,
+                               inputs.manifest.plan,
+                               inputs.texts,
+                               runtime::BosToken(inputs.whole.weights->metadata),
+                               nullptr,
+                               inputs.weights};
+  if (const auto& part = inputs.store->part()) input.groups = part->groups;
   SHARD_TRY(const runtime::RefittedLayer again,
             runtime::RedoLayer(input, inputs.options, *inputs.store, inputs.layer));
   return RedoComparison(*inputs.store, report).Compare(again);

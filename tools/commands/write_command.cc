@@ -170,7 +170,8 @@ Result<std::optional<QuantizeOptions>> ChooseTypes(const MoeModel& model, const 
 
 // Quantizes with the inputs that the refit saw for the matrices, unless another importance matrix
 // is named, or none is wanted.
-Status TakeImportance(const WriteArguments& arguments, Choices& choices, WriteJob& job) {
+Status TakeImportance(const WriteArguments& arguments, const RefitStore& store, Choices& choices,
+                      WriteJob& job) {
   const std::string file = (fs::path(job.refit_store) / kRefitImatrix).string();
   const bool wanted = ChoosesTypes(choices.quantize) && !arguments.no_refit_imatrix &&
                       choices.quantize.options.imatrix_file.empty();
@@ -179,6 +180,10 @@ Status TakeImportance(const WriteArguments& arguments, Choices& choices, WriteJo
   if (!there) return Ok();
   choices.quantize.options.imatrix_file = file;
   job.write.gguf->imatrix_file = file;
+  if (store.part())
+    PrintNotes({Cat(Shown(file), " has the inputs of ", PartGroupsText(store.part()),
+                    ": what it weighs cannot be joined with what other parts of the refit give; "
+                    "with --no-refit-imatrix, or the same --imatrix for all, it can")});
   return Ok();
 }
 
@@ -191,10 +196,10 @@ Status TakeRefit(const MoeModel& model, const WriteArguments& arguments, Choices
                  "--no-refit-imatrix has no effect without refitted experts", "leave it out"};
   }
   SHARD_TRY(const RefitStore store, RefitStore::Open(job.refit_store));
-  SHARD_TRY(RefitTensors refit, RefitTensors::Of(store, model, job.plan));
+  SHARD_TRY(RefitTensors refit, RefitTensors::Of(store, model, job.plan, job.write.slice.parts));
   job.refit = std::make_shared<const RefitTensors>(std::move(refit));
   job.write.slice.refit = job.refit.get();
-  return TakeImportance(arguments, choices, job);
+  return TakeImportance(arguments, store, choices, job);
 }
 
 std::string CalibratedStoreOf(const WriteArguments& arguments) {
@@ -326,7 +331,8 @@ void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
   StartSection(app, "Refit");
   app.add_option("--refit-store", arguments.refit_store,
                  "Write these refitted experts and router rows (from `moepack refit`) instead of "
-                 "the source's, for the same source and plan.")
+                 "the source's, for the same source and plan. A part of a refit (`refit --only`) "
+                 "is enough if it has the groups that are written (--only).")
       ->type_name("DIR");
   app.add_flag("--no-refit-imatrix", arguments.no_refit_imatrix,
                "Quantize refitted experts without the importance matrix that the refit made. By "

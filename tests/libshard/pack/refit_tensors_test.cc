@@ -190,6 +190,47 @@ TEST_P(RefitOfQwen, NamesALayerThatIsMissing) {
   EXPECT_THAT(error.hint, HasSubstr("run the same command again"));
 }
 
+// A node needs the refit of its own groups, and nobody can write others with it.
+TEST_P(RefitOfQwen, APartIsEnoughForTheGroupsThatItHas) {
+  const Plan plan = TwoGroups(*model_, false);
+  StoreOptions options;
+  options.change = Perturb;
+  options.part = SamplePart(plan, {1});
+  WriteStore(dir_ / "store", *model_, plan, options);
+  const auto store = RefitStore::Open(dir_ / "store");
+  const auto parts = [](const std::string& part) { return *ParseParts({part}, 2); };
+  for (const char* part : {"group:1", "trunk", "trunk,group:1,assets"})
+    EXPECT_TRUE(RefitTensors::Of(*store, *model_, plan, parts(part))) << part;
+  const auto refused = [&](const PartSelection& selection) {
+    auto refit = RefitTensors::Of(*store, *model_, plan, selection);
+    return refit ? Error{Code::kIo, "it has them"} : refit.error();
+  };
+  const std::string directory = (dir_ / "store").string();
+  const Error whole = refused({});
+  EXPECT_EQ(whole.code, Code::kInvalidArgument);
+  EXPECT_EQ(whole.message, directory +
+                               ": refit: expected groups 0-1, which this run writes, found "
+                               "group 1 of 2");
+  EXPECT_EQ(whole.hint,
+            "with --only group:1 this store is enough; `moepack join` makes one store of all "
+            "parts");
+  EXPECT_THAT(refused(parts("trunk,group:0")).message,
+              HasSubstr(": refit: expected group 0, which this run writes, found group 1 of 2"));
+}
+
+TEST_P(RefitOfQwen, APartThatWasStoppedIsNotEnough) {
+  const Plan plan = TwoGroups(*model_, false);
+  const RefitPart part = SamplePart(plan, {1});
+  ASSERT_TRUE(RefitStoreWriter::Open(dir_ / "store", SampleRecord(*model_, plan), part));
+  const auto store = RefitStore::Open(dir_ / "store");
+  ASSERT_TRUE(store) << store.error().message;
+  const auto refit = RefitTensors::Of(*store, *model_, plan, *ParseParts({"group:1"}, 2));
+  ASSERT_FALSE(refit);
+  EXPECT_EQ(refit.error().code, Code::kCorrupt);
+  EXPECT_THAT(refit.error().message,
+              HasSubstr("layer 0, group 1: expected what became of it, found none"));
+}
+
 TEST_P(RefitOfQwen, NamesArraysThatTheModelLacks) {
   const Plan plan = TwoGroups(*model_, false);
   StoreOptions options;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "libshard/refit/refit_store.h"
+
 namespace moepack {
 namespace {
 
@@ -52,6 +54,27 @@ TEST(RefitPart, NamesWhatItsRecordBelongsTo) {
   EXPECT_TRUE(IsPart(record));
   ForgetPart(record);
   EXPECT_EQ(record, RefitRecord());
+}
+
+// Distributions that are made from parts have no other trace of the machine.
+TEST(RefitPart, ItsRecordSaysHowItWasComputed) {
+  const auto record_of = [](std::vector<uint32_t> groups, const std::string& instructions) {
+    RefitPart part = SomePart();
+    part.groups = std::move(groups);
+    part.instructions = instructions;
+    RefitRecord record;
+    NamePart(part, record);
+    return record;
+  };
+  RefitRecord first = record_of({0, 2}, "avx2"), second = record_of({1}, "avx2"),
+              other = record_of({1}, "avx512");
+  EXPECT_FALSE(first == second);
+  for (RefitRecord* record : {&first, &second, &other}) ForgetGroups(*record);
+  EXPECT_EQ(first, second);
+  const Status same = CheckSameRefit("dir", first, other);
+  ASSERT_FALSE(same);
+  EXPECT_EQ(same.error().message, "dir: parameter instructions: expected avx2, found avx512");
+  EXPECT_TRUE(ParameterOptions(record_of({0}, "avx2")).empty());
 }
 
 TEST(RefitPart, NamesWhatDiffersFromThePartThatIsThere) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -89,7 +90,15 @@ struct StoreOptions {
     return true;
   };
   std::function<void(RefitRecord&)> record = [](RefitRecord&) {};
+  std::optional<RefitPart> part = {};  // no value: all groups
 };
+
+// A part with these groups, of which no two are twins.
+inline RefitPart SamplePart(const Plan& plan, std::vector<uint32_t> groups) {
+  RefitPart part{std::move(groups), {}, "none", "1.0"};
+  for (uint32_t group = 0; group < plan.groups.size(); ++group) part.twins.push_back(group);
+  return part;
+}
 
 // Writes a store of all layers in the GGUF form of the model. Throws if it cannot.
 inline void WriteStore(const fs::path& directory, const MoeModel& model, const Plan& plan,
@@ -98,12 +107,13 @@ inline void WriteStore(const fs::path& directory, const MoeModel& model, const P
   if (!gguf) throw std::runtime_error(gguf.error().message);
   RefitRecord record = SampleRecord(model, plan);
   options.record(record);
-  auto writer = RefitStoreWriter::Open(directory, record);
+  auto writer = RefitStoreWriter::Open(directory, record, options.part);
   if (!writer) throw std::runtime_error(writer.error().message);
   for (const auto& [layer, values] : ExpertValues(model, *gguf)) {
     std::vector<RefitOutcome> outcomes;
     std::vector<RefittedExperts> accepted;
     for (uint32_t group = 0; group < plan.groups.size(); ++group) {
+      if (options.part && !Contains(options.part->groups, group)) continue;
       RefitOutcome& outcome = outcomes.emplace_back();
       outcome.layer = layer;
       outcome.group = group;

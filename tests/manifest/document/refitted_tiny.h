@@ -10,16 +10,19 @@ namespace tiny {
 // The store beside a distribution.
 inline fs::path StoreOf(const fs::path& out) { return out.string() + ".refit"; }
 
-// Writes the store and the distribution; `gguf` is the recipe, "" for safetensors.
+// Writes the store and the distribution, or these parts of it; `gguf` is the recipe, "" for
+// safetensors.
 inline moepack::Result<moepack::manifest::WriteReport> WriteRefitted(
     const fs::path& out, const moepack::StoreOptions& change, const std::string& gguf = "",
-    const moepack::PlanOptions& plan_options = PlanOptions()) {
+    const moepack::PlanOptions& plan_options = PlanOptions(),
+    const std::vector<std::string>& parts = {}) {
   const moepack::MoeModel model = Model();
   const moepack::Plan plan = Plan(model, plan_options);
   moepack::WriteStore(StoreOf(out), model, plan, change);
   SHARD_TRY(const moepack::RefitStore opened, moepack::RefitStore::Open(StoreOf(out)));
-  SHARD_TRY(const moepack::RefitTensors refit, moepack::RefitTensors::Of(opened, model, plan));
-  moepack::manifest::WriteOptions options = Only();
+  moepack::manifest::WriteOptions options = Only(parts);
+  SHARD_TRY(const moepack::RefitTensors refit,
+            moepack::RefitTensors::Of(opened, model, plan, options.slice.parts));
   options.slice.refit = &refit;
   if (!gguf.empty()) {
     options.gguf.emplace();

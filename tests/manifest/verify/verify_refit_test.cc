@@ -215,6 +215,19 @@ TEST_F(RefittedTiny, NoticesExpertsThatTheTensorLacks) {
               HasSubstr("group 0, layer 0: derived experts: expected \""));
 }
 
+// The record of a part of a refit has some groups, and only these may be there.
+TEST_F(RefittedTiny, NamesAGroupThatTheRecordLacks) {
+  const std::string directory = With("of-a-part", [](Json& document) {
+    Json& layers = document["refit"]["layers"];
+    for (size_t i = layers.size(); i-- > 0;)
+      if (layers[i]["group"] == 2) layers.erase(i);
+  });
+  const VerifyReport report = Verify(directory);
+  EXPECT_THAT(BrokenRules(report), Contains("refit-derived"));
+  EXPECT_THAT(TextOf(report),
+              HasSubstr("group 2, layer 0: expected what the refit made of it, found none"));
+}
+
 TEST_F(RefittedTiny, RefusesNodesThatUseMoreExpertsThanTheyHave) {
   const auto with_top_k = [](const char* name, const char* top_k) {
     return TextOf(Verify(
