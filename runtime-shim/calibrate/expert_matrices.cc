@@ -98,7 +98,7 @@ std::vector<const quant::Format*> ExpertMatrices::TypesOf(bool down) const {
 HostLinear ExpertMatrices::HostOf(const Linear& linear) const {
   // The bytes that a matrix on the executor was loaded from.
   const auto bytes = [&](const Matrix& matrix, uint64_t count) {
-    return std::span(input_.watch.LoadedFrom(matrix.buffer) + matrix.offset, count);
+    return input_.watch.LoadedFrom(matrix.buffer).Part(matrix.offset, count);
   };
   HostLinear host;
   if (!linear.weight) return host;
