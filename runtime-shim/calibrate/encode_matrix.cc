@@ -34,7 +34,7 @@ std::vector<float> DecodedRows(const HostTensor& tensor, uint64_t first, uint64_
   const uint64_t columns = tensor.shape.back();
   const uint64_t row_bytes = *tensor.format->BytesFor(columns);
   std::vector<float> values(rows * columns);
-  tensor.format->decode(tensor.bytes.subspan(first * row_bytes, rows * row_bytes), values);
+  tensor.format->decode(tensor.bytes.Part(first * row_bytes, rows * row_bytes), values);
   return values;
 }
 

@@ -86,8 +86,8 @@ std::vector<const quant::Format*> ExpertMatrices::TypesOf(bool down) const {
 std::vector<float> ExpertMatrices::ValuesOf(const Matrix& matrix) const {
   if (!matrix) return {};
   std::vector<float> values(uint64_t{matrix.rows} * matrix.columns);
-  const std::byte* const first = input_.watch.LoadedFrom(matrix.buffer) + matrix.offset;
-  matrix.format->decode(std::span(first, matrix.rows * matrix.row_bytes()), values);
+  const TensorBytes& loaded = input_.watch.LoadedFrom(matrix.buffer);
+  matrix.format->decode(loaded.Part(matrix.offset, matrix.rows * matrix.row_bytes()), values);
   return values;
 }
 

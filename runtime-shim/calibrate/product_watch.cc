@@ -14,11 +14,11 @@ bool SamePlace(const MatrixPart& a, const MatrixPart& b) {
 
 void ProductWatch::SetWeights(const Weights& weights) {
   weights_ = &weights;
-  for (const HostTensor& tensor : weights.trunk) tensors_[tensor.bytes.data()] = &tensor;
+  for (const HostTensor& tensor : weights.trunk) tensors_[tensor.bytes.first()] = &tensor;
 }
 
 MatrixPart ProductWatch::Find(const Matrix& weights) const {
-  const auto tensor = tensors_.find(LoadedFrom(weights.buffer));
+  const auto tensor = tensors_.find(LoadedFrom(weights.buffer).first());
   if (tensor == tensors_.end() || tensor->second->format != weights.format) return {};
   return {tensor->second, weights.offset / weights.row_bytes(), weights.rows, weights.columns};
 }

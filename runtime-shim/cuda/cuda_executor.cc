@@ -151,10 +151,14 @@ Result<BufferPtr> CudaExecutor::Allocate(uint64_t bytes) {
   return BufferPtr(std::move(buffer));
 }
 
-Result<BufferPtr> CudaExecutor::Load(std::span<const std::byte> bytes) {
+Result<BufferPtr> CudaExecutor::Load(const TensorBytes& bytes) {
   if (!Ready()) return *failed_;
   SHARD_TRY(auto buffer, DeviceBuffer::Make(device_, bytes.size()));
-  Note("upload", upload_->Copy(bytes, buffer->data()));
+  uint8_t* to = buffer->data();
+  for (const ByteView view : bytes.views()) {
+    Note("upload", upload_->Copy(view, to));
+    to += view.size();
+  }
   if (failed_) return *failed_;
   return BufferPtr(std::move(buffer));
 }

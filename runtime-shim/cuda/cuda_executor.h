@@ -28,7 +28,7 @@ class CudaExecutor : public Executor {
   std::optional<Error> WithoutAlgebra() override;
 
   Result<BufferPtr> Allocate(uint64_t bytes) override;
-  Result<BufferPtr> Load(std::span<const std::byte> bytes) override;
+  Result<BufferPtr> Load(const TensorBytes& bytes) override;
   void Write(std::span<const float> values, const Rows& to) override;
   Status Read(const Rows& from, std::span<float> values) override;
   Status Finish() override;

@@ -14,6 +14,7 @@
 #include "libshard/base/result.h"
 #include "quant/format.h"
 #include "runtime-shim/executor/shapes.h"
+#include "runtime-shim/executor/tensor_bytes.h"
 
 namespace moepack::runtime {
 
@@ -81,9 +82,10 @@ class Executor {
   // Allocates memory for activations and caches. kUnavailable, with the requested bytes, if there
   // is too little.
   virtual Result<BufferPtr> Allocate(uint64_t bytes) = 0;
-  // Loads weights. An executor on host memory borrows `bytes`, which must outlive the buffer;
-  // others copy them.
-  virtual Result<BufferPtr> Load(std::span<const std::byte> bytes) = 0;
+  // Loads weights. An executor on host memory borrows the bytes, which must outlive the buffer;
+  // others copy them, to one place. Where experts are in different places, no Matrix may have rows
+  // of two of them.
+  virtual Result<BufferPtr> Load(const TensorBytes& bytes) = 0;
 
   virtual void Write(std::span<const float> values, const Rows& to) = 0;  // row after row
   virtual Status Read(const Rows& from, std::span<float> values) = 0;

@@ -4,7 +4,7 @@
 
 namespace moepack::runtime {
 
-Result<BufferPtr> ObservedExecutor::Load(std::span<const std::byte> bytes) {
+Result<BufferPtr> ObservedExecutor::Load(const TensorBytes& bytes) {
   SHARD_TRY(BufferPtr buffer, executor_->Load(bytes));
   observer_.Loaded(*buffer, bytes);
   return buffer;

@@ -17,13 +17,12 @@ class ProductObserver {
  public:
   virtual ~ProductObserver() = default;
   // Weights were loaded.
-  void Loaded(const Buffer& buffer, std::span<const std::byte> weights) {
-    loaded_[&buffer] = weights.data();
-  }
-  // The first byte of the weights that a buffer was loaded from; null if it is another's.
-  const std::byte* LoadedFrom(const Buffer* buffer) const {
+  void Loaded(const Buffer& buffer, const TensorBytes& weights) { loaded_[&buffer] = weights; }
+  // The weights that a buffer was loaded from; none if it is another's.
+  const TensorBytes& LoadedFrom(const Buffer* buffer) const {
+    static const TensorBytes none;
     const auto found = loaded_.find(buffer);
-    return found == loaded_.end() ? nullptr : found->second;
+    return found == loaded_.end() ? none : found->second;
   }
   // Whether Multiplied should be called for these weights, which requires reading back inputs.
   virtual bool Wants(const Matrix& weights) const = 0;
@@ -35,7 +34,7 @@ class ProductObserver {
   virtual bool Skips() const { return false; }
 
  private:
-  std::map<const Buffer*, const std::byte*> loaded_;
+  std::map<const Buffer*, TensorBytes> loaded_;
 };
 
 // Gives the same bits as the executor that it wraps. MixExperts is composed of other operations
@@ -57,7 +56,7 @@ class ObservedExecutor final : public Executor {
   std::optional<Error> WithoutAlgebra() override { return executor_->WithoutAlgebra(); }
 
   Result<BufferPtr> Allocate(uint64_t bytes) override { return executor_->Allocate(bytes); }
-  Result<BufferPtr> Load(std::span<const std::byte> bytes) override;
+  Result<BufferPtr> Load(const TensorBytes& bytes) override;
   void Write(std::span<const float> values, const Rows& to) override {
     executor_->Write(values, to);
   }

@@ -26,12 +26,13 @@ Status PlaceTrunk(const RunningModel& model, const SourceBytes& source, TensorPl
 
 Status PlaceExperts(const RunningModel& model, const SourceBytes& source, TensorPlacer& placer,
                     ExpertSet& set, LoadedPart& counts) {
+  const PlacedPart part{set.tensors, set.memory, counts, /*experts_apart=*/true};
   for (const GgufTensor& tensor : model.gguf.tensors) {
     if (!IsExpert(tensor) || !model.blocks.Runs(tensor.name)) continue;
     const ExpertIds& ids = moepack::IdsOf(set.experts_by_layer, *BlockOf(tensor.name));
     if (ids.empty()) continue;
     SHARD_TRY(OutputTensor cut, EncodeExperts(tensor, tensor.type, ids));
-    SHARD_CHECK(placer.Place(std::move(cut), source, {set.tensors, set.memory, counts}));
+    SHARD_CHECK(placer.Place(std::move(cut), source, part));
   }
   return Ok();
 }

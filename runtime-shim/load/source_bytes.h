@@ -2,11 +2,9 @@
 // restored from the parts of a distribution, the bytes are found in the parts.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -14,10 +12,10 @@
 #include "libshard/base/result.h"
 #include "libshard/format/checkpoint.h"
 #include "libshard/pack/slice.h"
+#include "runtime-shim/executor/tensor_bytes.h"
 
 namespace moepack::runtime {
 
-using ByteView = std::span<const std::byte>;
 using FilePtr = std::shared_ptr<const moepack::MappedFile>;
 
 // Maps a file whose header was read before. Errors are those of OpenUnchanged.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "libshard/base/files/mapped_file.h"
 #include "libshard/base/files/scan_file.h"
@@ -20,7 +21,7 @@ constexpr uint64_t kPieceBytes = 1u << 20;
 // If rows run across what is read, larger pieces avoid reading the same pages again and again.
 constexpr uint64_t kScatteredBytes = 16u << 20;
 // Executors read F32 values and the scales of blocks in place.
-constexpr uintptr_t kAlignment = 4;
+constexpr uint64_t kAlignment = 4;
 
 // The smallest run of bytes that can be made separately: the bytes it reads and the bytes it
 // produces.
@@ -52,6 +53,18 @@ ByteView Together(const std::vector<ByteView>& views, std::vector<std::byte>& sc
   return scratch;
 }
 
+// Blocks follow each other in a row, so executors rely on no more than what each of them has.
+bool IsAligned(ByteView bytes, const quant::Format& format) {
+  return reinterpret_cast<uintptr_t>(bytes.data()) % std::gcd(kAlignment, format.block_bytes) == 0;
+}
+
+// How many of the tensor's ranges are one expert's, if its experts may be apart; otherwise all.
+size_t RangesTogether(const OutputTensor& tensor, bool experts_apart) {
+  const size_t ranges = tensor.sources.size(), experts = tensor.expert_ids.size();
+  const bool matrices = tensor.entry.shape.size() == 3 && experts > 0 && ranges % experts == 0;
+  return experts_apart && matrices ? ranges / experts : ranges;
+}
+
 void CopyInto(ByteView bytes, std::span<std::byte>& to) {
   if (!bytes.empty()) std::memcpy(to.data(), bytes.data(), bytes.size());
   to = to.subspan(bytes.size());
@@ -74,7 +87,7 @@ Status TensorPlacer::Place(OutputTensor tensor, const SourceBytes& source, const
   HostTensor placed{tensor.entry.name, tensor.entry.format, tensor.entry.shape, {}};
   ++part.counts.tensors;
   part.counts.bytes += tensor.entry.bytes;
-  SHARD_TRY(placed.bytes, FindMapped(tensor, source));
+  SHARD_TRY(placed.bytes, FindMapped(tensor, source, part.experts_apart));
   part.counts.mapped += placed.bytes.size();
   if (placed.bytes.empty() && tensor.entry.bytes > 0) {
     const auto buffer = std::make_shared<PageBuffer>(tensor.entry.bytes);
@@ -101,19 +114,22 @@ Status TensorPlacer::Find(const OutputTensor& tensor, const SourceBytes& source,
   return Ok();
 }
 
-// Returns the tensor's bytes if they are contiguous and need no change; empty if they have to be
-// made.
-Result<ByteView> TensorPlacer::FindMapped(const OutputTensor& tensor,
-                                          const SourceBytes& source) const {
-  if (tensor.encoding || tensor.literal) return ByteView();
-  std::vector<ByteView> views;
-  for (const SourceRange& range : tensor.sources) {
-    SHARD_CHECK(Find(tensor, source, {&range, 1}, views));
-    if (views.size() > 1) return ByteView();
+// Returns the tensor's bytes if they, or those of each expert, are contiguous and need no change;
+// empty if they have to be made.
+Result<TensorBytes> TensorPlacer::FindMapped(const OutputTensor& tensor, const SourceBytes& source,
+                                             bool experts_apart) const {
+  if (tensor.encoding || tensor.literal) return TensorBytes();
+  const size_t together = RangesTogether(tensor, experts_apart);
+  std::vector<ByteView> places;
+  for (size_t first = 0; first < tensor.sources.size(); first += together) {
+    std::vector<ByteView> views;
+    const auto ranges = std::span(tensor.sources).subspan(first, together);
+    SHARD_CHECK(Find(tensor, source, ranges, views));
+    if (views.size() != 1 || !IsAligned(views[0], *tensor.entry.format)) return TensorBytes();
+    places.push_back(views[0]);
+    if (views[0].size() != places[0].size()) return TensorBytes();
   }
-  if (views.empty() || reinterpret_cast<uintptr_t>(views[0].data()) % kAlignment != 0)
-    return ByteView();
-  return views[0];
+  return TensorBytes(std::move(places));
 }
 
 void TensorPlacer::AddPieces(const OutputTensor& tensor, const SourceBytes& source,

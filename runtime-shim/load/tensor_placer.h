@@ -1,5 +1,6 @@
-// Turns tensors with source ranges into tensors in memory. They are mapped if their bytes are
-// contiguous in the required form; otherwise several threads copy or encode them into buffers.
+// Turns tensors with source ranges into tensors in memory. They stay where they are mapped if their
+// bytes, or those of each of their experts, are contiguous in the required form; otherwise several
+// threads copy or encode them into buffers.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +23,9 @@ struct PlacedPart {
   std::vector<HostTensor>& tensors;
   std::vector<std::shared_ptr<const void>>& memory;
   LoadedPart& counts;
+  // Whether the experts of a tensor may be in different places. Only matrices are: the rest is
+  // small, and what reads it wants it whole.
+  bool experts_apart = false;
 };
 
 // Returns kUnsupported, with tensor and type, for a type that no executor can decode.
@@ -51,7 +55,8 @@ class TensorPlacer {
 
   Status Find(const OutputTensor& tensor, const SourceBytes& source,
               std::span<const SourceRange> ranges, std::vector<ByteView>& views) const;
-  Result<ByteView> FindMapped(const OutputTensor& tensor, const SourceBytes& source) const;
+  Result<TensorBytes> FindMapped(const OutputTensor& tensor, const SourceBytes& source,
+                                 bool experts_apart) const;
   void AddPieces(const OutputTensor& tensor, const SourceBytes& source, std::span<std::byte> to);
   void AddRows(const OutputTensor& tensor, const SourceBytes& source, std::span<std::byte> to);
   Status Make(const Piece& piece) const;

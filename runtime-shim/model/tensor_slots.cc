@@ -120,7 +120,7 @@ std::vector<float> TensorSlots::Values(const std::string& name, MatrixShape shap
     return {};
   }
   std::vector<float> values(shape.rows * shape.columns);
-  std::memcpy(values.data(), tensor->bytes.data(), tensor->bytes.size());
+  std::memcpy(values.data(), tensor->bytes.whole().data(), tensor->bytes.size());
   return values;
 }
 
@@ -135,7 +135,7 @@ std::vector<float> TensorSlots::Decoded(const std::string& name, MatrixShape sha
   std::vector<float> values(shape.rows * shape.columns);
   const uint64_t row = *tensor->format->BytesFor(shape.columns);
   for (uint64_t i = 0; i < shape.rows; ++i) {
-    tensor->format->decode(tensor->bytes.subspan(i * row, row),
+    tensor->format->decode(tensor->bytes.Part(i * row, row),
                            std::span(values).subspan(i * shape.columns, shape.columns));
   }
   return values;
@@ -150,7 +150,7 @@ std::vector<uint32_t> TensorSlots::Ids(const std::string& name, MatrixShape shap
     return {};
   }
   std::vector<int32_t> values(tensor->bytes.size() / sizeof(int32_t));
-  std::memcpy(values.data(), tensor->bytes.data(), tensor->bytes.size());
+  std::memcpy(values.data(), tensor->bytes.whole().data(), tensor->bytes.size());
   for (const int32_t value : values) {
     if (value < 0 || static_cast<uint32_t>(value) >= end) {
       Refuse(name, Cat("numbers below ", end), Cat(value));

@@ -19,18 +19,20 @@
 #include "libshard/model/model.h"
 #include "libshard/plan/plan.h"
 #include "quant/format.h"
+#include "runtime-shim/executor/tensor_bytes.h"
 
 namespace moepack::runtime {
 
 // A tensor with llama.cpp's name. As in GgufTensor, the shape has the slowest dimension first, and
 // the expert axis is axis 0. Its type has a decoder, or it is a table of expert ids, which are I32
-// and stay on the host. Its bytes start at a multiple of four and are
-// borrowed from `memory` of the structure that lists it.
+// and stay on the host. Its bytes are borrowed from `memory` of the structure that lists it. They
+// are aligned to four bytes, or to what blocks of the type are aligned to if that is less, and are
+// in one place; only experts' matrices in a set may be in different ones.
 struct HostTensor {
   std::string name;
   const quant::Format* format = nullptr;
   std::vector<uint64_t> shape;
-  std::span<const std::byte> bytes;
+  TensorBytes bytes;
 };
 // By a tensor's name: DeepSeek-V4's tables of the experts of each token id.
 bool HoldsExpertIds(std::string_view name);
@@ -114,8 +116,8 @@ struct LoadOptions {
 
 // Loads a distribution (GGUF or safetensors), an assembled node, a GGUF (file, split set,
 // directory) or a Hugging Face checkpoint. Only headers, digests and what must be decoded are read
-// now; GGUF tensors are mapped. Types are those of the files; for checkpoints, those of a
-// conversion with the profile "exact".
+// now; what need not be decoded is mapped. Types are those of the files; for checkpoints, those of
+// a conversion with the profile "exact".
 //   kNotFound         a group, overlay or file that is not there
 //   kMismatch         a digest, version or header that is not the manifest's
 //   kUnsupported      families without conversion, types without a decoder

@@ -19,7 +19,7 @@ Status AddRouter(const Weights& weights, uint32_t layer, RouterHash& digest) {
   if (!router)
     return Error{Code::kCorrupt,
                  Cat(weights.path, ": tensor ", Quoted(name), ": expected, found none")};
-  digest.Add(*router->format, router->bytes);
+  digest.Add(*router->format, router->bytes.whole());
   return Ok();
 }
 

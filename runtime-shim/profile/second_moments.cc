@@ -45,9 +45,9 @@ Error NotFinite(const std::string& name, size_t matrix, bool experts, double sum
 void SecondMoments::SetWeights(const Weights& weights) {
   for (const HostTensor& tensor : weights.trunk) {
     if (IsScore(tensor.name)) continue;
-    places_[tensor.bytes.data()] = {tensor.name, tensor.bytes.size() / MatricesOf(tensor),
-                                    MatricesOf(tensor), nullptr,
-                                    std::string_view(tensor.name).ends_with(kGrouped)};
+    places_[tensor.bytes.first()] = {tensor.name, tensor.bytes.size() / MatricesOf(tensor),
+                                     MatricesOf(tensor), nullptr,
+                                     std::string_view(tensor.name).ends_with(kGrouped)};
   }
   for (const ExpertSet& set : weights.sets) {
     for (const HostTensor& tensor : set.tensors) {
@@ -56,14 +56,14 @@ void SecondMoments::SetWeights(const Weights& weights) {
       const auto found = weights.moe_layers.find(layer);
       const ExpertIds& ids = IdsOf(set.experts_by_layer, layer);
       if (found == weights.moe_layers.end() || ids.empty()) continue;
-      places_[tensor.bytes.data()] = {tensor.name, tensor.bytes.size() / ids.size(), found->second,
-                                      &ids};
+      places_[tensor.bytes.first()] = {tensor.name, tensor.bytes.size() / ids.size(), found->second,
+                                       &ids};
     }
   }
 }
 
 const SecondMoments::Place* SecondMoments::Find(const Matrix& weights) const {
-  const auto place = places_.find(LoadedFrom(weights.buffer));
+  const auto place = places_.find(LoadedFrom(weights.buffer).first());
   return place == places_.end() ? nullptr : &place->second;
 }
 

@@ -30,18 +30,17 @@ class HostBuffer final : public Buffer {
       : Buffer(bytes),
         owned_(std::move(memory)),
         writable_(Aligned(owned_.get())),
-        data_(writable_) {}
-  explicit HostBuffer(std::span<const std::byte> borrowed)
-      : Buffer(borrowed.size()), data_(borrowed.data()) {}
+        contents_(ByteView(writable_, bytes)) {}
+  explicit HostBuffer(const TensorBytes& borrowed) : Buffer(borrowed.size()), contents_(borrowed) {}
 
-  const std::byte* data() const { return data_; }
+  const TensorBytes& contents() const { return contents_; }
   // Null for weights, which nobody writes to.
   std::byte* writable() const { return writable_; }
 
  private:
   std::unique_ptr<std::byte, Free> owned_;
   std::byte* writable_ = nullptr;
-  const std::byte* data_;
+  TensorBytes contents_;
 };
 
 Error OutOfMemory(uint64_t bytes) {
@@ -67,7 +66,7 @@ Result<BufferPtr> HostExecutor::Allocate(uint64_t bytes) {
   return BufferPtr(std::make_unique<HostBuffer>(std::move(memory), bytes));
 }
 
-Result<BufferPtr> HostExecutor::Load(std::span<const std::byte> bytes) {
+Result<BufferPtr> HostExecutor::Load(const TensorBytes& bytes) {
   return BufferPtr(std::make_unique<HostBuffer>(bytes));
 }
 
@@ -93,9 +92,9 @@ std::span<float> RowOf(const Rows& rows, uint32_t index) {
 }
 
 std::span<const std::byte> BlocksOf(const Matrix& matrix, uint32_t first, uint32_t count) {
-  const std::byte* memory = static_cast<const HostBuffer*>(matrix.buffer)->data();
+  const TensorBytes& contents = static_cast<const HostBuffer*>(matrix.buffer)->contents();
   const uint64_t row_bytes = matrix.row_bytes();
-  return {memory + matrix.offset + first * row_bytes, count * row_bytes};
+  return contents.Part(matrix.offset + first * row_bytes, count * row_bytes);
 }
 
 std::span<const float> FloatsOf(const Matrix& matrix, uint32_t first, uint32_t count,

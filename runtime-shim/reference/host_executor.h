@@ -17,7 +17,7 @@ class HostExecutor : public Executor {
   uint64_t available() const override { return UINT64_MAX; }
   bool Supports(const quant::Format* format) const override;
   Result<BufferPtr> Allocate(uint64_t bytes) override;  // zeroed
-  Result<BufferPtr> Load(std::span<const std::byte> bytes) override;
+  Result<BufferPtr> Load(const TensorBytes& bytes) override;
   void Write(std::span<const float> values, const Rows& to) override;
   Status Read(const Rows& from, std::span<float> values) override;
   Status Finish() override { return Ok(); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "libshard/base/files/mapped_file.h"
 #include "libshard/base/text/text.h"
 #include "quant/format.h"
 
@@ -36,7 +37,7 @@ const HostTensor* FindTensor(std::span<const HostTensor> tensors, const std::str
 std::vector<float> DecodePart(const HostTensor& tensor, uint64_t values, uint64_t index) {
   const uint64_t bytes = *tensor.format->BytesFor(values);
   std::vector<float> decoded(values);
-  tensor.format->decode(tensor.bytes.subspan(index * bytes, bytes), decoded);
+  tensor.format->decode(tensor.bytes.Part(index * bytes, bytes), decoded);
   return decoded;
 }
 
@@ -234,6 +235,7 @@ Result<RefittedExperts> ReadSourceExperts(const Weights& weights, std::span<cons
       TakeRow(weights, block + bias, id, out.selection_bias);
   }
   if (!ids.empty()) out.router_width = out.router.size() / ids.size();
+  SHARD_CHECK(CheckMappedFiles());
   return out;
 }
 
@@ -246,6 +248,7 @@ Result<RefittedExperts> ReadNeurons(const Weights& weights, std::span<const Expe
   out.expert_ids = {id};
   out.width = neurons.size();
   NeuronReader(place, layer, neurons).Read(out);
+  SHARD_CHECK(CheckMappedFiles());
   return out;
 }
 

@@ -118,19 +118,23 @@ Result<BufferPtr> VulkanExecutor::Allocate(uint64_t bytes) {
   return BufferPtr(std::move(buffer));
 }
 
-Result<BufferPtr> VulkanExecutor::Load(std::span<const std::byte> bytes) {
+Result<BufferPtr> VulkanExecutor::Load(const TensorBytes& bytes) {
   SHARD_TRY(std::unique_ptr<DeviceBuffer> buffer, NewBuffer(bytes.size()));
-  SHARD_CHECK(Upload(bytes, *buffer));
+  uint64_t offset = 0;
+  for (const ByteView view : bytes.views()) {
+    SHARD_CHECK(Upload(view, offset, *buffer));
+    offset += view.size();
+  }
   return BufferPtr(std::move(buffer));
 }
 
-Status VulkanExecutor::Upload(std::span<const std::byte> bytes, const DeviceBuffer& to) {
+Status VulkanExecutor::Upload(ByteView bytes, uint64_t offset, const DeviceBuffer& to) {
   for (uint64_t first = 0; first < bytes.size(); first += kPieceBytes) {
     const uint64_t count = std::min(kPieceBytes, bytes.size() - first);
     SHARD_CHECK(core_.recorder->Reserve(count));
     const Staged staged = core_.recorder->Stage(count);
     std::memcpy(staged.bytes, bytes.data() + first, count);
-    const VkBufferCopy region{staged.offset, first, count};
+    const VkBufferCopy region{staged.offset, offset + first, count};
     vkCmdCopyBuffer(core_.recorder->commands(), staged.buffer, to.memory().buffer(), 1, &region);
   }
   if (!bytes.empty()) core_.recorder->Barrier();

@@ -25,7 +25,7 @@ class VulkanExecutor : public Executor {
   const Core& core() const { return core_; }
 
   Result<BufferPtr> Allocate(uint64_t bytes) override;
-  Result<BufferPtr> Load(std::span<const std::byte> bytes) override;
+  Result<BufferPtr> Load(const TensorBytes& bytes) override;
   void Write(std::span<const float> values, const Rows& to) override;
   Status Read(const Rows& from, std::span<float> values) override;
   Status Finish() override;
@@ -37,7 +37,8 @@ class VulkanExecutor : public Executor {
   VulkanExecutor() = default;
   Status Start(const ExecutorOptions& options);
   Result<std::unique_ptr<DeviceBuffer>> NewBuffer(uint64_t bytes);
-  Status Upload(std::span<const std::byte> bytes, const DeviceBuffer& to);
+  // From byte `offset` of the buffer on.
+  Status Upload(ByteView bytes, uint64_t offset, const DeviceBuffer& to);
   Status WritePiece(std::span<const float> values, const Rows& to);
   Status ReadPiece(const Rows& from, std::span<float> values);
   // What the layer and earlier operations left.

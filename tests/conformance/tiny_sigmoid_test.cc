@@ -67,7 +67,7 @@ TEST(TinySigmoid, HasASelectionBiasLearnedByBalancing) {
     ASSERT_EQ(bias->bytes.size(), 16 * sizeof(float));
     std::set<std::vector<std::byte>> values;
     for (size_t i = 0; i < 16; ++i) {
-      const auto value = bias->bytes.subspan(i * sizeof(float), sizeof(float));
+      const auto value = bias->bytes.Part(i * sizeof(float), sizeof(float));
       values.emplace(value.begin(), value.end());
     }
     EXPECT_GT(values.size(), 8u) << layer;

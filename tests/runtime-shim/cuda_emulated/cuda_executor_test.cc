@@ -78,7 +78,8 @@ TEST_F(CudaEmulated, TooLittleMemoryIsAnErrorThatNamesTheBytes) {
   EXPECT_NE(buffer.error().message.find("expected 5000000000 bytes of memory, found "),
             std::string::npos)
       << buffer.error().message;
-  EXPECT_FALSE(executor->Load({static_cast<const std::byte*>(nullptr), SIZE_MAX}).has_value());
+  const ByteView all(static_cast<const std::byte*>(nullptr), SIZE_MAX);
+  EXPECT_FALSE(executor->Load(all).has_value());
   // The executor still works.
   EXPECT_EQ(executor->available(), before);
   EXPECT_TRUE(executor->Allocate(1000).has_value());

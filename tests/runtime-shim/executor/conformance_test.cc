@@ -2,6 +2,7 @@
 #include "tests/runtime-shim/executor/conformance.h"
 
 #include <limits>
+#include <numeric>
 
 namespace moepack::runtime {
 namespace {
@@ -53,6 +54,36 @@ TEST_P(ExecutorRows, AllocateZeroedMemory) {
   std::vector<float> values(1000, 1);
   ASSERT_TRUE(executor_->Read({buffer->get(), 0, 1, 1000, 1000}, values).has_value());
   EXPECT_EQ(values, std::vector<float>(1000, 0));
+}
+
+// Whole numbers, so that sums are exact in any order.
+TEST_P(ExecutorRows, MultiplyExpertsInDifferentPlaces) {
+  constexpr uint32_t kExperts = 3, kRows = 2, kColumns = 64, kEach = kRows * kColumns;
+  std::vector<float> memory(2 * kExperts * kEach);
+  for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<float>(i % 11);
+  std::vector<std::span<const float>> values;  // in descending order, with a gap between them
+  std::vector<ByteView> views;
+  for (uint32_t id = 0; id < kExperts; ++id) {
+    values.push_back(std::span(memory).subspan((kExperts - 1 - id) * 2 * kEach, kEach));
+    views.push_back(std::as_bytes(values.back()));
+  }
+  const auto loaded = executor_->Load(TensorBytes(views));
+  auto rows = executor_->Allocate((kColumns + kRows) * sizeof(float));
+  ASSERT_TRUE(loaded.has_value() && rows.has_value());
+  EXPECT_EQ((*loaded)->bytes(), kExperts * kEach * sizeof(float));
+  const Rows x = {rows->get(), 0, 1, kColumns, kColumns},
+             y = {rows->get(), kColumns, 1, kRows, kRows};
+  executor_->Write(std::vector<float>(kColumns, 2), x);
+  const Matrix all = {loaded->get(), 0, quant::FindFormat("f32"), kExperts * kRows, kColumns};
+  for (uint32_t id = 0; id < kExperts; ++id) {
+    executor_->MatMul(all.Slice(id * kRows, kRows), x, y);
+    std::vector<float> found(kRows);
+    ASSERT_TRUE(executor_->Read(y, found).has_value());
+    for (uint32_t row = 0; row < kRows; ++row) {
+      const auto own = values[id].subspan(row * kColumns, kColumns);
+      EXPECT_EQ(found[row], 2 * std::accumulate(own.begin(), own.end(), 0.0f)) << id;
+    }
+  }
 }
 
 TEST_P(ExecutorRows, ReportTheBytesOfAFailedAllocation) {

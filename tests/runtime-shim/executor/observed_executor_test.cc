@@ -48,7 +48,8 @@ TEST_F(Observed, ShowsTheInputRowsOfAProduct) {
   const Matrix weights = desk_->Weights(*quant::FindFormat("f32"), 4, 8);
   const Rows x = desk_->Random({3, 8, 5}), y = desk_->Random({3, 4});
   executor_->MatMul(weights, x, y);
-  EXPECT_NE(recorder_.LoadedFrom(weights.buffer), nullptr);
+  EXPECT_EQ(recorder_.LoadedFrom(weights.buffer).size(), weights.buffer->bytes());
+  EXPECT_TRUE(recorder_.LoadedFrom(x.buffer).empty());
   EXPECT_THAT(recorder_.matrices, ElementsAre(weights.buffer));
   EXPECT_EQ(recorder_.inputs, ValuesOf(x));
 }

@@ -1,9 +1,13 @@
 // Hugging Face checkpoints and GGUF files: the same model from either.
 #include <gmock/gmock.h>
 
+#include <cstring>
+
 #include "fixtures/gguf_writer.h"
 #include "fixtures/temp_dir.h"
 #include "libshard/convert/gguf_model.h"
+#include "runtime-shim/devices/executors.h"
+#include "runtime-shim/session/session.h"
 #include "tests/runtime-shim/load/sample.h"
 
 namespace moepack::runtime {
@@ -81,11 +85,81 @@ TEST_F(LoadCheckpoint, AGgufIsMappedWithoutCopies) {
   EXPECT_EQ(weights->memory.size(), 1u);
 }
 
-TEST_F(LoadCheckpoint, MapsRowsInPlaceAndCopiesScatteredExperts) {
+TEST_F(LoadCheckpoint, ExpertsAreMappedWhereTheyAre) {
   const WeightsPtr weights = Load(tiny::kSource);
   EXPECT_GT(weights->parts[0].mapped, 0u);
   EXPECT_LT(weights->parts[0].mapped, weights->parts[0].bytes);  // norms and routers become F32
+  EXPECT_EQ(weights->parts[1].mapped, weights->sets[0].bytes());
+  for (const HostTensor& tensor : weights->sets[0].tensors)
+    EXPECT_EQ(tensor.bytes.views().size(), 16u) << tensor.name;
+}
+
+TEST_F(LoadCheckpoint, OneLayerOfExpertsIsMapped) {
+  LoadOptions options;
+  options.experts_later = true;
+  const auto layer = Load(tiny::kSource, options)->later->Load(1);
+  ASSERT_TRUE(layer) << layer.error().message;
+  ASSERT_EQ(layer->tensors.size(), 3u);
+  EXPECT_EQ(layer->memory.size(), 3u);  // the mapped files
+  for (const HostTensor& tensor : layer->tensors) EXPECT_EQ(tensor.bytes.views().size(), 16u);
+}
+
+// FP8 with a scale for each block is decoded.
+TEST_F(LoadCheckpoint, ConvertedExpertsAreCopied) {
+  ASSERT_TRUE(fixtures::MakeCheckpoint("minimax-m2", dir_ / "fp8"));
+  const WeightsPtr weights = Load(dir_ / "fp8");
   EXPECT_EQ(weights->parts[1].mapped, 0u);
+  EXPECT_GT(weights->parts[1].bytes, 0u);
+}
+
+// Copies the tiny model. The data of its shards begin `shift` bytes later.
+void CopyShifted(size_t shift, const fs::path& to) {
+  fs::create_directory(to);
+  for (const auto& entry : fs::directory_iterator(tiny::kSource)) {
+    std::string bytes = fixtures::ReadFile(entry.path());
+    if (entry.path().extension() == ".safetensors") {
+      uint64_t length = 0;
+      std::memcpy(&length, bytes.data(), sizeof(length));
+      bytes = fixtures::WithHeader(bytes.substr(sizeof(length), length) + std::string(shift, ' '),
+                                   bytes.substr(sizeof(length) + length));
+    }
+    fixtures::WriteFile(to / entry.path().filename(), bytes);
+  }
+}
+
+TEST_F(LoadCheckpoint, OnlyExpertsAtOddAddressesAreCopied) {
+  const WeightsPtr plain = Load(tiny::kSource);
+  for (const size_t shift : {1u, 2u}) {
+    const fs::path shifted = dir_ / std::to_string(shift);
+    CopyShifted(shift, shifted);
+    const WeightsPtr weights = Load(shifted);
+    EXPECT_EQ(weights->parts[1].mapped, shift == 1 ? 0 : weights->sets[0].bytes());
+    ExpectSame(ExpertsOf(plain->sets[0]), ExpertsOf(weights->sets[0]));
+    ExpectSame(TrunkOf(*plain), TrunkOf(*weights));
+  }
+}
+
+std::vector<float> LogitsOfSource(const fs::path& source) {
+  constexpr uint32_t kTokens[] = {3, 17, 5, 5, 39, 0, 21, 8, 30, 2, 11};
+  const WeightsPtr weights = Load(source);
+  const auto executor = OpenExecutor("cpu", {});
+  EXPECT_TRUE(executor);
+  const auto model = Model::Load(weights, **executor);
+  EXPECT_TRUE(model) << model.error().message;
+  const auto session =
+      Session::Open(**model, EligibleExperts(*weights, std::nullopt, false), SessionOptions());
+  EXPECT_TRUE(session) << session.error().message;
+  const auto logits = (*session)->Feed(kTokens, LogitsOf::kAll);
+  EXPECT_TRUE(logits) << logits.error().message;
+  return *logits;
+}
+
+TEST_F(LoadCheckpoint, GivesTheLogitsOfItsConversionBitForBit) {
+  WriteGguf(tiny::kSource, dir_ / "gguf", "exact");
+  CopyShifted(1, dir_ / "copied");
+  const std::vector<float> mapped = LogitsOfSource(tiny::kSource);
+  EXPECT_EQ(mapped, LogitsOfSource(dir_ / "gguf/m.gguf"));
+  EXPECT_EQ(mapped, LogitsOfSource(dir_ / "copied"));
 }
 
 TEST_F(LoadCheckpoint, AnyNumberOfThreadsGivesTheSameBytes) {

@@ -46,7 +46,7 @@ inline std::string Text(std::span<const std::byte> bytes) {
 inline Slices TrunkOf(const Weights& weights) {
   Slices slices;
   for (const HostTensor& tensor : weights.trunk)
-    slices[{tensor.name, -1}] = {std::string(tensor.format->name), Text(tensor.bytes)};
+    slices[{tensor.name, -1}] = {std::string(tensor.format->name), Text(tensor.bytes.whole())};
   return slices;
 }
 
@@ -58,8 +58,8 @@ inline Slices ExpertsOf(const ExpertSet& set) {
     EXPECT_EQ(tensor.shape[0], ids.size()) << tensor.name;
     const size_t size = tensor.bytes.size() / ids.size();
     for (size_t i = 0; i < ids.size(); ++i) {
-      slices[{tensor.name, static_cast<int>(ids[i])}] = {
-          std::string(tensor.format->name), Text(tensor.bytes.subspan(i * size, size))};
+      slices[{tensor.name, static_cast<int>(ids[i])}] = {std::string(tensor.format->name),
+                                                         Text(tensor.bytes.Part(i * size, size))};
     }
   }
   return slices;

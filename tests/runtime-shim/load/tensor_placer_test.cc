@@ -40,9 +40,23 @@ class LoadTensorPlacer : public testing::Test {
     return encoding;
   }
 
-  Status Place(OutputTensor tensor) {
+  // The matrices of experts, each made of `ranges_each` of these ranges of values.
+  OutputTensor Experts(const std::vector<std::pair<uint64_t, uint64_t>>& ranges,
+                       size_t ranges_each = 1) {
+    OutputTensor tensor = Tensor(ranges);
+    for (uint32_t id = 0; id < ranges.size() / ranges_each; ++id) tensor.expert_ids.push_back(id);
+    const uint64_t experts = tensor.expert_ids.size();
+    tensor.entry.shape = {experts, tensor.entry.bytes / 40 / experts, 10};
+    return tensor;
+  }
+
+  ByteView Source() const { return std::as_bytes(std::span(numbers_)); }
+
+  static constexpr bool kApart = true;
+  Status Place(OutputTensor tensor, bool experts_apart = false) {
     TensorPlacer placer("model");
-    SHARD_CHECK(placer.Place(std::move(tensor), source_, {tensors_, memory_, counts_}));
+    SHARD_CHECK(
+        placer.Place(std::move(tensor), source_, {tensors_, memory_, counts_, experts_apart}));
     LoadOptions options;
     options.jobs = 2;
     return placer.Run(options);
@@ -50,7 +64,7 @@ class LoadTensorPlacer : public testing::Test {
 
   std::vector<float> Values() const {
     std::vector<float> values(tensors_.back().bytes.size() / 4);
-    std::memcpy(values.data(), tensors_.back().bytes.data(), values.size() * 4);
+    std::memcpy(values.data(), tensors_.back().bytes.whole().data(), values.size() * 4);
     return values;
   }
 
@@ -63,7 +77,7 @@ class LoadTensorPlacer : public testing::Test {
 
 TEST_F(LoadTensorPlacer, MapsAdjacentBytes) {
   ASSERT_TRUE(Place(Tensor({{10, 20}, {30, 10}})));
-  EXPECT_EQ(tensors_[0].bytes.data(), std::as_bytes(std::span(numbers_)).data() + 40);
+  EXPECT_EQ(tensors_[0].bytes.whole().data(), Source().data() + 40);
   EXPECT_EQ(counts_.mapped, 120u);
   EXPECT_TRUE(memory_.empty());
 }
@@ -82,9 +96,78 @@ TEST_F(LoadTensorPlacer, CopiesUnalignedBytesToAlignedMemory) {
   tensor.sources[0].offset = 2;
   ASSERT_TRUE(Place(tensor));
   EXPECT_EQ(counts_.mapped, 0u);
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(tensors_[0].bytes.data()) % 4, 0u);
-  EXPECT_EQ(
-      std::memcmp(tensors_[0].bytes.data(), std::as_bytes(std::span(numbers_)).data() + 2, 40), 0);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(tensors_[0].bytes.first()) % 4, 0u);
+  EXPECT_EQ(std::memcmp(tensors_[0].bytes.whole().data(), Source().data() + 2, 40), 0);
+}
+
+// Experts in descending order.
+TEST_F(LoadTensorPlacer, MapsEachExpertWhereItIs) {
+  ASSERT_TRUE(Place(Experts({{60, 20}, {30, 20}, {0, 20}}), kApart));
+  const auto views = tensors_[0].bytes.views();
+  ASSERT_EQ(views.size(), 3u);
+  EXPECT_EQ(views[0].data(), Source().data() + 240);
+  EXPECT_EQ(views[2].data(), Source().data());
+  EXPECT_EQ(tensors_[0].bytes.size(), 240u);
+  EXPECT_EQ(counts_.mapped, 240u);
+  EXPECT_EQ(counts_.bytes, 240u);
+  EXPECT_TRUE(memory_.empty());
+}
+
+TEST_F(LoadTensorPlacer, MapsExpertsThatFollowEachOtherInOnePlace) {
+  ASSERT_TRUE(Place(Experts({{20, 20}, {40, 20}, {60, 20}}), kApart));
+  EXPECT_EQ(tensors_[0].bytes.whole().data(), Source().data() + 80);
+  EXPECT_EQ(counts_.mapped, 240u);
+}
+
+TEST_F(LoadTensorPlacer, CopiesExpertsThatMayNotBeApart) {
+  ASSERT_TRUE(Place(Experts({{60, 20}, {30, 20}, {0, 20}})));
+  OutputTensor biases = Experts({{60, 20}, {30, 20}, {0, 20}});
+  biases.entry.shape = {3, 20};
+  ASSERT_TRUE(Place(biases, kApart));
+  EXPECT_EQ(counts_.mapped, 0u);
+  for (const HostTensor& tensor : tensors_) EXPECT_EQ(tensor.bytes.views().size(), 1u);
+  EXPECT_EQ(Values()[0], 60);
+  EXPECT_EQ(Values()[20], 30);
+  EXPECT_EQ(Values()[59], 19);
+}
+
+TEST_F(LoadTensorPlacer, CopiesExpertsOfWhichEachIsInTwoPlaces) {
+  ASSERT_TRUE(Place(Experts({{60, 10}, {30, 10}, {0, 10}, {80, 10}}, 2), kApart));
+  EXPECT_EQ(counts_.mapped, 0u);
+  EXPECT_EQ(Values()[10], 30);
+  EXPECT_EQ(Values()[39], 89);
+}
+
+TEST_F(LoadTensorPlacer, EncodesExpertsToOnePlace) {
+  OutputTensor tensor = Experts({{60, 20}, {30, 20}, {0, 20}});
+  tensor.entry.format = quant::FindFormat("bf16");
+  tensor.entry.bytes /= 2;
+  tensor.encoding = std::make_shared<const Encoding>(Floats("bf16"));
+  ASSERT_TRUE(Place(tensor, kApart));
+  EXPECT_EQ(counts_.mapped, 0u);
+  EXPECT_EQ(tensors_[0].bytes.whole().size(), 120u);
+}
+
+// A row of a type may begin wherever one of its blocks does.
+TEST_F(LoadTensorPlacer, MapsBlocksThatNeedNoAlignment) {
+  const auto mapped = [this](const char* type, uint64_t offset) {
+    const quant::Format* const format = quant::FindFormat(type);
+    OutputTensor tensor = Tensor({});
+    tensor.entry.format = format;
+    tensor.entry.bytes = *format->BytesFor(256);
+    tensor.entry.shape = {256};
+    tensor.sources = {{0, offset, tensor.entry.bytes}};
+    const uint64_t before = counts_.mapped;
+    EXPECT_TRUE(Place(tensor));
+    return counts_.mapped > before;
+  };
+  EXPECT_TRUE(mapped("f32", 4));
+  EXPECT_FALSE(mapped("f32", 6));
+  EXPECT_TRUE(mapped("bf16", 6));
+  EXPECT_FALSE(mapped("bf16", 7));
+  EXPECT_TRUE(mapped("f8_e4m3", 7));
+  EXPECT_TRUE(mapped("q8_0", 6));   // blocks of 34 bytes
+  EXPECT_FALSE(mapped("q4_K", 6));  // blocks of 144
 }
 
 TEST_F(LoadTensorPlacer, EncodesRowsEvenIfTheirRangesAreCut) {
@@ -95,7 +178,7 @@ TEST_F(LoadTensorPlacer, EncodesRowsEvenIfTheirRangesAreCut) {
   ASSERT_TRUE(Place(tensor));
   ASSERT_EQ(tensors_[0].bytes.size(), 120u);
   std::vector<float> decoded(60);
-  quant::FindFormat("bf16")->decode(tensors_[0].bytes, decoded);
+  quant::FindFormat("bf16")->decode(tensors_[0].bytes.whole(), decoded);
   EXPECT_EQ(decoded[0], 100);
   EXPECT_EQ(decoded[30], 0);
   EXPECT_EQ(decoded[40], 50);

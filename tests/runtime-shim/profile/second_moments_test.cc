@@ -84,6 +84,17 @@ TEST_P(MomentsOfEvery, BatchSizeGivesTheSameBits) {
   }
 }
 
+TEST_P(MomentsOfEvery, PlaceOfAnExpertDoesNotMatter) {
+  const auto weights = TinyWeights(GetParam());
+  const Entries whole = SoundMomentsOf(weights);
+  const Entries apart = SoundMomentsOf(WithExpertsApart(*weights));
+  ASSERT_EQ(apart.size(), whole.size());
+  for (const auto& [name, entry] : whole) {
+    EXPECT_EQ(apart.at(name).sums, entry.sums) << name;
+    EXPECT_EQ(apart.at(name).counts, entry.counts) << name;
+  }
+}
+
 std::string MomentsName(const testing::TestParamInfo<const char*>& info) {
   std::string name = info.param;
   std::erase(name, '-');

@@ -41,6 +41,22 @@ TEST_P(NeuronsOf, AreRowsOfTheirExpert) {
   EXPECT_THAT(absent.error().message, testing::HasSubstr("99"));
 }
 
+TEST_P(NeuronsOf, AreTheSameWhereverTheExpertIs) {
+  const auto weights = TinyWeights(GetParam()), apart = WithExpertsApart(*weights);
+  const auto whole = ReadSourceExperts(*weights, weights->sets, 1, {1, 3, 7});
+  const auto found = ReadSourceExperts(*apart, apart->sets, 1, {1, 3, 7});
+  ASSERT_TRUE(whole && found);
+  EXPECT_EQ(found->gate, whole->gate);
+  EXPECT_EQ(found->up, whole->up);
+  EXPECT_EQ(found->down, whole->down);
+  const std::vector<uint32_t> wanted = {4, 0, 2};
+  const auto neurons = ReadNeurons(*weights, weights->sets, 1, 3, wanted);
+  const auto others = ReadNeurons(*apart, apart->sets, 1, 3, wanted);
+  ASSERT_TRUE(neurons && others);
+  EXPECT_EQ(others->gate, neurons->gate);
+  EXPECT_EQ(others->up, neurons->up);
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, NeuronsOf, testing::Values("qwen3moe", "gpt-oss", "llama4"),
                          [](const auto& family) {
                            std::string name = family.param;

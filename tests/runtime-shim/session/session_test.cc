@@ -90,6 +90,18 @@ TEST_P(EveryArchitecture, CutExpertsMatchMaskedOnesBitForBit) {
   EXPECT_NE(masked, Logits(Load(weights), Both(kAll)));
 }
 
+TEST_P(EveryArchitecture, ExpertsInDifferentPlacesGiveTheSameBits) {
+  const auto weights = TinyWeights(GetParam());
+  const auto apart = WithExpertsApart(*weights);
+  const std::vector<HostTensor>& tensors = apart->sets[0].tensors;
+  EXPECT_TRUE(std::any_of(tensors.begin(), tensors.end(), [](const HostTensor& tensor) {
+    return tensor.bytes.views().size() == kAll.size();
+  }));
+  const std::vector<float> whole = Logits(Load(weights), Both(kAll));
+  EXPECT_EQ(whole, Logits(Load(apart), Both(kAll)));
+  EXPECT_EQ(Load(apart).model->device_bytes(), Load(weights).model->device_bytes());
+}
+
 TEST_P(EveryArchitecture, RunsAgainAfterARewind) {
   const Loaded loaded = Load(TinyWeights(GetParam()));
   const auto session = Open(loaded, Both(kAll));
@@ -339,7 +351,7 @@ TEST(Model, NamesMissingMisshapenAndUnusedTensors) {
 // Counts what is uploaded.
 class CountingExecutor final : public ReferenceExecutor {
  public:
-  Result<BufferPtr> Load(std::span<const std::byte> bytes) override {
+  Result<BufferPtr> Load(const TensorBytes& bytes) override {
     ++loads;
     return ReferenceExecutor::Load(bytes);
   }

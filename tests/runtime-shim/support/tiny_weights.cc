@@ -418,7 +418,7 @@ std::shared_ptr<Weights> WithExperts(const Weights& weights, const ExpertIds& id
     const size_t one = tensor.bytes.size() / tensor.shape[0];
     auto memory = std::make_shared<std::vector<std::byte>>();
     for (const uint32_t id : ids) {
-      const auto part = tensor.bytes.subspan(id * one, one);
+      const auto part = tensor.bytes.Part(id * one, one);
       memory->insert(memory->end(), part.begin(), part.end());
     }
     tensor.shape[0] = ids.size();
@@ -428,11 +428,28 @@ std::shared_ptr<Weights> WithExperts(const Weights& weights, const ExpertIds& id
   return cut;
 }
 
+std::shared_ptr<Weights> WithExpertsApart(const Weights& weights) {
+  auto apart = std::make_shared<Weights>(weights);
+  for (HostTensor& tensor : apart->sets[0].tensors) {
+    if (tensor.shape.size() != 3) continue;
+    const size_t one = tensor.bytes.size() / tensor.shape[0];
+    std::vector<ByteView> experts;
+    for (uint64_t id = 0; id < tensor.shape[0]; ++id) {
+      const auto part = tensor.bytes.Part(id * one, one);
+      auto memory = std::make_shared<std::vector<std::byte>>(part.begin(), part.end());
+      experts.push_back(*memory);
+      apart->memory.push_back(std::move(memory));
+    }
+    tensor.bytes = TensorBytes(std::move(experts));
+  }
+  return apart;
+}
+
 float& ValueOf(Weights& weights, const std::string& name, size_t index) {
   const auto find = [&](std::vector<HostTensor>& tensors) -> float* {
     for (HostTensor& tensor : tensors) {
       if (tensor.name != name) continue;
-      auto* bytes = const_cast<std::byte*>(tensor.bytes.data());
+      auto* bytes = const_cast<std::byte*>(tensor.bytes.whole().data());
       return reinterpret_cast<float*>(bytes) + index;
     }
     return nullptr;

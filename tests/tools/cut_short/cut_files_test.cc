@@ -69,6 +69,15 @@ TEST_F(CutFiles, ProfileReportsATruncatedModel) {
   EXPECT_FALSE(fs::exists(workspace_ / "s.json"));
 }
 
+// Its experts are used where they are mapped.
+TEST_F(CutFiles, ProfileReportsATruncatedCheckpoint) {
+  const std::string file = "model/model-00002-of-00003.safetensors";
+  fs::copy(workspace_ / "fixtures/tiny-moe", workspace_ / "model", fs::copy_options::recursive);
+  ExpectCutSentence(
+      CutWhileMapped({"profile", "model", "--text", "long.txt", "-o", "s.json"}, file, 4096), file);
+  EXPECT_FALSE(fs::exists(workspace_ / "s.json"));
+}
+
 TEST_F(CutFiles, RefitReportsATruncatedModel) {
   const std::string file = "model/model-00002-of-00003.safetensors";
   fs::copy(workspace_ / "fixtures/tiny-moe", workspace_ / "model", fs::copy_options::recursive);

@@ -1,7 +1,10 @@
-// --memory of profile and eval bounds what they take beyond the model and the texts.
+// --memory of profile and eval bounds what they take beyond the model and the texts; the model need
+// not fit into memory where it is mapped.
 #include <gtest/gtest.h>
 
+#include "fixtures/generator.h"
 #include "fixtures/sanitizers.h"
+#include "tests/tools/child_process.h"
 #include "tests/tools/memory/peak_memory.h"
 #include "tests/tools/run_moepack.h"
 
@@ -48,6 +51,23 @@ TEST_F(RunMemory, OfEvalStaysInItsBound) {
   ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 2 -o out").status, 0);
   ExpectBound({"eval", In("out"), "--generate", "0", "--text", In("fixtures/texts/held-out.jsonl")},
               "16");
+}
+
+// Its experts, 100 MB in tensors of their own, are used where they are mapped.
+TEST_F(RunMemory, OfProfileMayBeLessThanTheExpertsOfACheckpoint) {
+  ASSERT_TRUE(fixtures::MakeCheckpoint(
+      "qwen3-moe", workspace_ / "model",
+      {.layers = 2, .experts = 32, .hidden = 512, .ff = 512, .vocabulary = 512}));
+  WriteAll(workspace_ / "ids.jsonl", R"({"tokens": [3, 17, 5, 5, 39, 0, 21, 8, 30, 2, 11]})");
+  ChildProcess child(workspace_.path(),
+                     {"profile", "model", "--text", "ids.jsonl", "--memory", "16M", "--threads",
+                      "1", "--jobs", "1", "-o", "s.json"},
+                     [] {
+                       const rlimit limit = {60 << 20, 60 << 20};
+                       setrlimit(RLIMIT_DATA, &limit);
+                     });
+  const ChildEnd end = child.Wait();
+  EXPECT_EQ(end.status, 0) << end.err;
 }
 
 }  // namespace

@@ -104,6 +104,16 @@ TEST_F(ProfileImatrix, IsNamedInJsonAndReplacesNothingUnlessForced) {
   EXPECT_THAT(text.err, HasSubstr("ids is also an input"));
 }
 
+std::vector<float> ValuesOf(const runtime::HostTensor& tensor) {
+  std::vector<float> values;
+  for (const runtime::ByteView view : tensor.bytes.views()) {
+    std::vector<float> some(view.size() / tensor.format->block_bytes * tensor.format->block_values);
+    tensor.format->decode(view, some);
+    values.insert(values.end(), some.begin(), some.end());
+  }
+  return values;
+}
+
 // The sum over all matrices of m(c) (w(r, c) - w'(r, c))^2, relative to that of m(c) w(r, c)^2.
 double WeightedError(const std::string& exact, const std::string& quantized,
                      const Imatrix& imatrix) {
@@ -120,11 +130,7 @@ double WeightedError(const std::string& exact, const std::string& quantized,
       if (entry == imatrix.entries.end() || same == other.end()) continue;
       const ImatrixEntry& moments = entry->second;
       const size_t width = tensor.shape.back(), experts = moments.counts.size();
-      std::vector<float> w(tensor.bytes.size() / tensor.format->block_bytes *
-                           tensor.format->block_values);
-      std::vector<float> v(w.size());
-      tensor.format->decode(tensor.bytes, w);
-      same->format->decode(same->bytes, v);
+      const std::vector<float> w = ValuesOf(tensor), v = ValuesOf(*same);
       double error = 0, energy = 0;
       for (size_t i = 0; i < w.size(); ++i) {
         const size_t expert = i / (w.size() / experts);
