@@ -31,6 +31,8 @@ class RefitCheck {
       : manifest_(manifest), findings_(kRefitRule, findings) {}
 
   void Run() {
+    // First, since a report shows only some of a rule's findings.
+    if (manifest_.refit) CheckGroups();
     const std::set<std::string_view> trunk = TrunkNames(manifest_);
     for (const BundleRecord& bundle : manifest_.bundles) {
       const bool part = bundle.role != Role::kTrunk;
@@ -76,30 +78,34 @@ class RefitCheck {
     seen = Union(seen, tensor.derived.ids());
   }
 
-  // Every group that has files must have been refitted, and every accepted layer must be in them.
-  void CheckOutcomes() {
-    std::set<uint32_t> groups, layers;
+  // Every group that has files must have been refitted: the record of a part of a refit lacks the
+  // others.
+  void CheckGroups() {
+    std::set<uint32_t> layers;
     for (const BundleRecord& bundle : manifest_.bundles)
-      if (bundle.role == Role::kGroup) groups.insert(*bundle.group);
+      if (bundle.role == Role::kGroup) groups_.insert(*bundle.group);
     for (const RefitOutcome& outcome : manifest_.refit->outcomes) layers.insert(outcome.layer);
-    for (const uint32_t group : groups) CheckRefitted(group, layers);
+    for (const uint32_t group : groups_) CheckRefitted(group, layers);
+  }
+
+  void CheckRefitted(uint32_t group, const std::set<uint32_t>& layers) {
+    for (const uint32_t layer : layers) {
+      if (manifest_.refit->Find(layer, group) != nullptr) continue;
+      return findings_.Error(Cat("group ", group, ", layer ", layer,
+                                 ": expected what the refit made of it, found none"));
+    }
+  }
+
+  // Every accepted layer must be in the files of its group, if these exist.
+  void CheckOutcomes() {
     for (const RefitOutcome& outcome : manifest_.refit->outcomes) {
-      if (!groups.contains(outcome.group) || !manifest_.plan.layers.contains(outcome.layer))
+      if (!groups_.contains(outcome.group) || !manifest_.plan.layers.contains(outcome.layer))
         continue;
       const ExpertIds& seen = seen_[{outcome.layer, outcome.group}];
       if (seen == outcome.expert_ids) continue;
       findings_.Error(Cat("group ", outcome.group, ", layer ", outcome.layer,
                           ": derived experts: expected \"", FormatIds(outcome.expert_ids),
                           "\", found \"", FormatIds(seen), "\""));
-    }
-  }
-
-  // The record of a part of a refit lacks the other groups.
-  void CheckRefitted(uint32_t group, const std::set<uint32_t>& layers) {
-    for (const uint32_t layer : layers) {
-      if (manifest_.refit->Find(layer, group) != nullptr) continue;
-      return findings_.Error(Cat("group ", group, ", layer ", layer,
-                                 ": expected what the refit made of it, found none"));
     }
   }
 
@@ -120,6 +126,7 @@ class RefitCheck {
 
   const Manifest& manifest_;
   RuleFindings findings_;
+  std::set<uint32_t> groups_;  // that have files
   std::map<LayerAndGroup, ExpertIds> seen_;
   uint64_t tensors_ = 0, bytes_ = 0;
 };

@@ -145,8 +145,8 @@ void WriteMicroTable(std::ostream& out, const Json& benchmarks) {
 }
 
 constexpr const char* kMethod =
-    R"(Written by `make bench`; do not edit. [One report](benchmarks.md) is of a machine with AVX-512,
-[another](benchmarks-avx2.md) of one without. Figures are medians of several whole processes;
+    R"(Written by `make bench`; do not edit. [One report](benchmarks.md) is of a machine with
+AVX-512, [another](benchmarks-avx2.md) of one without. Figures are medians of several processes;
 moepack and what it is compared with take turns. *Warm*: every byte to be read was in the page
 cache, as far as it fits; *cold*: none was. `cp` is followed by fsync of every file, as moepack
 flushes too (the target compares with this), or plain. *Over loopback* is a web server of the

@@ -1,6 +1,6 @@
 #!/bin/sh
-# make bench: writes docs/benchmarks.md on a machine with AVX-512, docs/benchmarks-avx2.md elsewhere.
-# Scratch files go to $MOEPACK_BENCH_DIR (default build/bench) and are deleted afterwards;
+# make bench: writes docs/benchmarks.md on a machine with AVX-512, and docs/benchmarks-avx2.md on
+# others. Scratch files go to $MOEPACK_BENCH_DIR (default build/bench) and are deleted afterwards.
 # MOEPACK_BENCH_QUICK=1 tries everything with small sizes and leaves the pages unchanged.
 # usage: run.sh BUILD_DIR   (from the repository root)
 set -eu

@@ -135,10 +135,11 @@ TEST_F(BuildPart, ARefitThatWasStoppedIsNotEnough) {
 TEST_F(BuildPart, PartsAreJoinedToWhatIsBuiltFromTheJoinedStore) {
   for (const char* types : {"", "--quantize Q4_K_M --no-refit-imatrix ",
                             "--quantize Q4_K_M --imatrix all/imatrix.gguf "}) {
-    MustBuild(std::string("--only trunk,group:0 --refit-store zero -o a --force ") + types);
-    MustBuild(std::string("--only group:1,assets --refit-store one -o b --force ") + types);
-    MustBuild(std::string("--refit-store all -o whole --force ") + types);
-    MustRun("join b a -o joined --force");
+    for (const char* earlier : {"a", "b", "whole", "joined"}) fs::remove_all(workspace_ / earlier);
+    MustBuild(std::string("--only trunk,group:0 --refit-store zero -o a ") + types);
+    MustBuild(std::string("--only group:1,assets --refit-store one -o b ") + types);
+    MustBuild(std::string("--refit-store all -o whole ") + types);
+    MustRun("join b a -o joined");
     ExpectSame("whole", "joined");
   }
   MustRun(
