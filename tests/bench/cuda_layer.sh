@@ -144,7 +144,7 @@ refit_on() {
   echo "refit-$1: $took s; $(grep '^layer ' "$scratch/refit-$1.err")"
   check_device "refit-$1"
   tr ',{}' '\n\n\n' <"$scratch/refit-$1.out" | tr -d '"' | grep -E '^ *error_(before|after):' \
-    >"$scratch/errors-$1.txt"
+    >"$scratch/errors-$1.txt" || { echo "refit-$1: its result has no errors"; return 1; }
 }
 
 refit_on_both() {
@@ -159,13 +159,16 @@ calibrate() {
 }
 
 sanitize() {
-  command -v compute-sanitizer >/dev/null && [ "$executor" = cuda ] || return 0
+  [ "$executor" = cuda ] || return 0
+  command -v compute-sanitizer >/dev/null ||
+    { echo "compute-sanitizer: left out, it is not installed"; return 0; }
   result=0
   LD_LIBRARY_PATH=$libraries timeout 60 compute-sanitizer --error-exitcode 1 \
     "$build/tests/bench/bench-refit" $hidden $width $experts $kept $top_k $tokens 2 cuda \
     ridge,refill,tune >"$scratch/sanitize.out" 2>&1 || result=$?
   tail -n 1 "$scratch/sanitize.out"
-  [ $result = 0 ] || [ $result = 124 ] || { head -n 60 "$scratch/sanitize.out"; status=1; }
+  [ $result != 124 ] || { echo "compute-sanitizer: ended after a minute"; return 0; }
+  [ $result = 0 ] || { head -n 60 "$scratch/sanitize.out"; status=1; }
 }
 
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>"$scratch/none" ||
@@ -176,8 +179,15 @@ steps_on_both small || { echo "the small layer went wrong, so nothing else is ru
 [ $status = 0 ] || exit 1
 sanitize
 shape "$size"
-steps layer "$executor" $all || true
-steps_on_both compared || true
-make_model && { refit_on_both || true; calibrate || true; }
+# What fails does not keep the rest from running, but it is in the status.
+steps layer "$executor" $all || status=1
+steps_on_both compared || status=1
+if make_model; then
+  refit_on_both || status=1
+  calibrate || status=1
+else
+  echo "without a model: refits and calibration are left out"
+  status=1
+fi
 echo "$(($(date +%s) - started)) s in all"
 exit $status
