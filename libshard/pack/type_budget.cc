@@ -12,6 +12,7 @@
 #include "libshard/model/gguf_keys.h"
 #include "libshard/pack/model_damage.h"
 #include "libshard/recipe/bit_budget.h"
+#include "libshard/recipe/recipe.h"
 #include "libshard/recipe/recipe_types.h"
 
 namespace moepack {
@@ -224,7 +225,7 @@ class TypeSpending {
       if (!MayChange(tensor)) kept += BytesAs(tensor, tensor.type);
     }
     // Before measuring, which reads and encodes rows of every matrix.
-    SHARD_CHECK(CheckImportance());
+    SHARD_CHECK(CheckTypes());
     SHARD_CHECK(CheckSmallest(kept));
     SHARD_TRY(shares_, MeasureResidualShares(base_, sources_, options_.sample_rows));
     SHARD_CHECK(Measure());
@@ -251,17 +252,11 @@ class TypeSpending {
     return stored.bytes();
   }
 
-  Status CheckImportance() const {
+  Status CheckTypes() const {
     for (const BudgetGroup& group : groups_) {
       for (const quant::Format* type : group.types) {
-        if (!RequiresImportance(*type, "", false)) continue;
-        for (const size_t index : group.tensors) {
-          if (At(index).importance != nullptr) continue;
-          return Error{Code::kInvalidArgument,
-                       Cat("budget: ", type->name, " for ", At(index).name,
-                           ": expected importance for this tensor, found none"),
-                       "give an importance matrix that has it"};
-        }
+        for (const size_t index : group.tensors)
+          SHARD_CHECK(CheckImportance(base_.model, At(index), type, "--budget", ""));
       }
     }
     return Ok();

@@ -169,21 +169,6 @@ std::string ImportanceHint(const GgufModel& model, const GgufTensor& tensor) {
          "choose a type of more bits";
 }
 
-// Refuses what llama-quantize refuses: types with so few bits that the result is useless without
-// importance. `recipe` is the name of a Recipe, or "".
-Status CheckImportance(const GgufModel& model, const GgufTensor& tensor, const quant::Format* type,
-                       const std::string& rule, std::string_view recipe) {
-  if (type == nullptr || type == tensor.stored || tensor.importance != nullptr) return Ok();
-  const bool outside = IsOutput(tensor.name) || IsEmbedding(tensor.name);
-  if (!RequiresImportance(*type, recipe, outside)) return Ok();
-  return Error{Code::kInvalidArgument,
-               Cat("tensor ", Quoted(tensor.name), ": ", rule,
-                   ": expected an importance matrix with "
-                   "data for it to make ",
-                   type->name, " of it, found none"),
-               ImportanceHint(model, tensor)};
-}
-
 // Returns the file type of the type that most of the values that a recipe may change have.
 uint32_t MostFrequentFileType(const GgufModel& model) {
   std::map<std::string_view, uint64_t> values;
@@ -209,6 +194,19 @@ uint32_t FileTypeFor(const GgufModel& model) {
 }
 
 }  // namespace
+
+Status CheckImportance(const GgufModel& model, const GgufTensor& tensor, const quant::Format* type,
+                       const std::string& rule, std::string_view recipe) {
+  if (type == nullptr || type == tensor.stored || tensor.importance != nullptr) return Ok();
+  const bool outside = IsOutput(tensor.name) || IsEmbedding(tensor.name);
+  if (!RequiresImportance(*type, recipe, outside)) return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat("tensor ", Quoted(tensor.name), ": ", rule,
+                   ": expected an importance matrix with "
+                   "data for it to make ",
+                   type->name, " of it, found none"),
+               ImportanceHint(model, tensor)};
+}
 
 Result<RecipeResult> ApplyRecipe(const RecipeOptions& options, GgufModel& model) {
   RecipeResult result;

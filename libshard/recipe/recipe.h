@@ -52,6 +52,12 @@ struct RecipeResult {
 // recipe's rules cannot parse.
 Result<RecipeResult> ApplyRecipe(const RecipeOptions& options, GgufModel& model);
 
+// Refuses what llama-quantize refuses: types with so few bits that the result is useless without
+// importance. `type`: null for the tensor's own. `rule` says who asks for it, "--overlay-type";
+// `recipe` is the name of a Recipe, or "". kInvalidArgument, with a hint that says what helps.
+Status CheckImportance(const GgufModel& model, const GgufTensor& tensor, const quant::Format* type,
+                       const std::string& rule, std::string_view recipe);
+
 // Our own recipes, the profiles: which of its types a profile gives to a tensor.
 
 // Returns the tensor's column of the profiles' table in docs/quantization.md: "trunk", "gate, up".

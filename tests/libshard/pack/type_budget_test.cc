@@ -210,8 +210,9 @@ TEST_F(TypeBudgets, ATypeThatNeedsImportanceIsRefusedWithoutIt) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
   EXPECT_EQ(refused.error().message,
-            "budget: iq2_xs for blk.0.ffn_down_exps.weight: expected importance for this tensor, "
-            "found none");
+            "tensor \"blk.0.ffn_down_exps.weight\": --budget: expected an importance matrix with "
+            "data for it to make iq2_xs of it, found none");
+  EXPECT_THAT(refused.error().hint, ::testing::HasSubstr("give --imatrix FILE"));
 }
 
 TEST_F(TypeBudgets, TheSameInputGivesTheSameRules) {
