@@ -58,8 +58,8 @@ HWY_EXPORT(MoveVectors);
 
 namespace {
 
-// The usual 0.999 for the second moment would average over more steps than a refit has.
-constexpr float kFirstMoment = 0.9f, kSecondMoment = 0.99f, kStepFloor = 1e-9f;
+// The usual 0.9 and 0.999 average over too many steps for a descent of 200 steps.
+constexpr float kFirstMoment = 0.8f, kSecondMoment = 0.9f, kStepFloor = 1e-9f;
 // Sums that overflowed must not end up in the values, and squares must fit into floats.
 constexpr float kMostSlope = 1e18f;
 
@@ -119,12 +119,23 @@ void Adam::Step(double rate, std::span<const float> gradient, std::span<float> v
             [&](size_t begin, size_t end) { MoveValues(From(move, begin), end - begin); });
 }
 
-std::vector<uint32_t> DrawBatch(size_t rows, size_t size, uint32_t step) {
-  std::vector<uint32_t> batch(std::min(rows, size));
-  std::iota(batch.begin(), batch.end(), 0u);
-  if (rows <= size) return batch;
-  SplitMix64 random(step);
-  for (uint32_t& row : batch) row = static_cast<uint32_t>(random.Below(rows));
+Batches::Batches(size_t rows, size_t size)
+    : order_(rows), size_(std::min(rows, size)), next_(rows) {
+  std::iota(order_.begin(), order_.end(), 0u);
+}
+
+std::vector<uint32_t> Batches::Next() {
+  if (size_ == order_.size()) return order_;
+  std::vector<uint32_t> batch;
+  while (batch.size() < size_) {
+    if (next_ == order_.size()) {
+      SplitMix64 random(round_++);
+      for (size_t left = order_.size(); left > 1; --left)
+        std::swap(order_[left - 1], order_[random.Below(left)]);
+      next_ = 0;
+    }
+    batch.push_back(order_[next_++]);
+  }
   return batch;
 }
 

@@ -59,11 +59,22 @@ class Adam {
   size_t jobs_ = 1;
 };
 
-// The batches of a gradient descent.
+// The batches of a gradient descent: every row comes once before any comes again, and each round
+// has another order, so that the noise of one batch is made up for by the others of its round. A
+// descent that is run again has the same batches.
+class Batches {
+ public:
+  // Of at most `size` of the rows.
+  Batches(size_t rows, size_t size);
+  // Indexes of rows. All of them, in order, if there are not more than the size. A batch that ends
+  // one round and begins the next may have a row twice.
+  std::vector<uint32_t> Next();
+  size_t size() const { return size_; }
 
-// Indexes of `size` of the rows, with repetition, drawn with the step alone as the seed, so that a
-// descent that is run again draws the same ones; all of them, in order, if there are not more than
-// `size`.
-std::vector<uint32_t> DrawBatch(size_t rows, size_t size, uint32_t step);
+ private:
+  std::vector<uint32_t> order_;
+  size_t size_, next_;
+  uint64_t round_ = 0;
+};
 
 }  // namespace moepack::runtime

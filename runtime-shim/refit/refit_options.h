@@ -30,7 +30,7 @@ struct RefitOptions {
   uint32_t context = 512;        // of a window
   uint32_t fold = 8;             // one in this many sessions or windows is held out
   uint32_t sweeps = 3;           // of ridge regression expert by expert
-  uint32_t updates = 300;        // of a tuning
+  uint32_t updates = 200;        // of a tuning
   uint64_t least_tokens = 600;   // an expert with fewer stays as it is
   uint32_t top_k = 0;            // experts that a token uses on the nodes; 0: as in the model
   double foreign_weight = 0.1;   // of text that other groups are for

@@ -129,21 +129,22 @@ class RouterFitter {
         options_(options),
         node_(node),
         sample_(sample),
-        descent_(products, node) {}
+        descent_(products, node),
+        batches_(sample.size(), options.batch) {}
 
   Status Run() {
     for (uint32_t step = 0; step < options_.steps; ++step) {
       SHARD_CHECK(CheckInterrupt());
       // The rate falls to 0, so that the noise of the last batches does not stay in the rows.
-      SHARD_CHECK(Step(step, options_.rate * (1 - static_cast<double>(step) / options_.steps)));
+      SHARD_CHECK(Step(options_.rate * (1 - static_cast<double>(step) / options_.steps)));
     }
     return Ok();
   }
 
  private:
-  Status Step(uint32_t step, double rate) {
+  Status Step(double rate) {
     const size_t width = node_.experts.router_width, n = node_.experts.expert_ids.size();
-    const std::vector<uint32_t> batch = DrawBatch(sample_.size(), options_.batch, step);
+    const std::vector<uint32_t> batch = batches_.Next();
     inputs_.resize(batch.size() * width);
     logits_.resize(batch.size() * n);
     for (size_t i = 0; i < batch.size(); ++i)
@@ -183,6 +184,7 @@ class RouterFitter {
   NodeLayer& node_;
   const RouterSample& sample_;
   RouterDescent descent_;
+  Batches batches_;
   std::vector<float> inputs_, logits_;  // of a batch
 };
 

@@ -18,8 +18,9 @@ namespace {
 // Tokens that a thread takes back through the gates at a time.
 constexpr size_t kTokensOfPiece = 256;
 
-// The rate of each update. It falls to 0, so that the noise of the last batches does not stay in
-// the values: over all updates, or sooner where the error of held-out tokens no longer falls.
+// The rate of each update. It rises at first, while the running means know little of the gradients,
+// and falls to 0, so that the noise of the last batches does not stay in the values: over all
+// updates, or sooner where the error of held-out tokens no longer falls.
 class Schedule {
  public:
   explicit Schedule(const TuneOptions& options)
@@ -27,10 +28,13 @@ class Schedule {
 
   bool Ends(uint32_t update) const { return update >= end_; }
   double RateOf(uint32_t update) const {
-    return from_rate_ * (1 - static_cast<double>(update - from_) / (end_ - from_));
+    const uint32_t rise = options_.updates / 20;
+    const double risen = update < rise ? (update + 1.0) / rise : 1;
+    return risen * from_rate_ * (1 - static_cast<double>(update - from_) / (end_ - from_));
   }
+  // Not before the first update: the error rises before it falls.
   bool Measures(uint32_t update) const {
-    return !ending_ && options_.interval > 0 && update % options_.interval == 0;
+    return !ending_ && options_.interval > 0 && update > 0 && update % options_.interval == 0;
   }
   // The error before this update.
   void Measured(uint32_t update, double error) {
@@ -59,15 +63,13 @@ class Tuner {
         options_(options),
         node_(node),
         changing_(ChangingExperts(node, TokensOfExperts(node, true))),
+        tokens_(TokensWithWeight(node.fit_weights)),
+        held_out_(Spread(TokensWithWeight(node.fold_weights), options.held_out)),
+        batches_(tokens_.size(), TokensOfUpdate(options, node.experts.expert_ids.size(),
+                                                node.routing.top_k, tokens_.size())),
         router_(products, node),
         router_rate_(node.experts.router),
-        bias_rate_(node.experts.router_bias) {
-    for (uint32_t token = 0; token < node.tokens(); ++token) {
-      if (node.fit_weights[token] != 0) tokens_.push_back(token);
-      if (node.fold_weights[token] != 0) held_out_.push_back(token);
-    }
-    held_out_ = Spread(held_out_, options.held_out);
-  }
+        bias_rate_(node.experts.router_bias) {}
 
   Result<TuneLoss> Run() {
     TuneLoss loss;
@@ -79,7 +81,7 @@ class Tuner {
         SHARD_TRY(const Missed held_out, MissedOf(node_.fold_weights));
         schedule.Measured(update, held_out.share());
       }
-      SHARD_CHECK(RunBatch(Draw(update)));
+      SHARD_CHECK(RunBatch(NextBatch()));
       SHARD_TRY(const Missed sum, MissedOf(node_.fit_weights));
       // Without targets there is no gradient.
       const double share = sum.share();
@@ -102,7 +104,7 @@ class Tuner {
   };
 
   Status Open() {
-    const size_t most = std::max(held_out_.size(), TokensOfOne());
+    const size_t most = std::max(held_out_.size(), batches_.size());
     SHARD_TRY(tuned_, TuneOnDevice(products_, node_, changing_, most));
     if (tuned_ == nullptr) tuned_ = TuneOnHost(products_, node_, changing_);
     return Ok();
@@ -116,13 +118,16 @@ class Tuner {
     return some;
   }
 
-  size_t TokensOfOne() const {
-    return TokensOfUpdate(options_, node_.experts.expert_ids.size(), node_.routing.top_k,
-                          tokens_.size());
+  static std::vector<uint32_t> TokensWithWeight(std::span<const float> weights) {
+    std::vector<uint32_t> tokens;
+    for (uint32_t token = 0; token < weights.size(); ++token) {
+      if (weights[token] != 0) tokens.push_back(token);
+    }
+    return tokens;
   }
 
-  std::vector<uint32_t> Draw(uint32_t update) const {
-    std::vector<uint32_t> batch = DrawBatch(tokens_.size(), TokensOfOne(), update);
+  std::vector<uint32_t> NextBatch() {
+    std::vector<uint32_t> batch = batches_.Next();
     for (uint32_t& row : batch) row = tokens_[row];
     return batch;
   }
@@ -182,7 +187,8 @@ class Tuner {
   const TuneOptions& options_;
   NodeLayer& node_;
   const std::vector<size_t> changing_;
-  std::vector<uint32_t> tokens_, held_out_;  // those that count, and some of those held out
+  const std::vector<uint32_t> tokens_, held_out_;  // those that count, and some of those held out
+  Batches batches_;                                // of tokens_
   std::unique_ptr<TunedNode> tuned_;
   RouterDescent router_;
   const RelativeRate router_rate_, bias_rate_;

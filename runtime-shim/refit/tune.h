@@ -19,11 +19,12 @@
 namespace moepack::runtime {
 
 struct TuneOptions {
-  uint32_t updates = 300;
-  double rate = 0.04;  // of an array's root mean square; decreases linearly to 0
+  uint32_t updates = 200;
+  // Of an array's root mean square. It rises during the first twentieth, and falls linearly to 0.
+  double rate = 0.05;
   // Tokens of an update: on average this many for each expert, but at most this share of the text.
   uint32_t expert_tokens = 256;
-  double share = 0.125;
+  double share = 0.0625;
   // The error of at most this many held-out tokens is measured every `interval` updates. After
   // `patience` measurements without a new minimum the rate falls to 0 within `last` updates.
   uint32_t held_out = 4096, interval = 25, patience = 4, last = 15;

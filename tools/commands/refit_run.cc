@@ -183,8 +183,9 @@ double MostOfOneMachine(const RefitRun& run, const runtime::Calibration& text, u
   return most;
 }
 
-// The machines among which a refit is divided, or could be.
+// The machines among which a refit is divided, or could be. With --only it is this one.
 uint32_t MachinesFor(const RefitRun& run, const runtime::Calibration& text) {
+  if (!run.share.only.empty()) return 1;
   if (run.share.task) return run.share.task->count;
   const std::vector<uint32_t> twins = runtime::FirstTwins(run.plan, text);
   uint32_t distinct = 0;
@@ -264,7 +265,9 @@ Result<RefitNeeds> EstimateNeeds(const RefitRun& run) {
   PrintWarnings(WarningsOf(run, texts, taken.tokens));
   SHARD_TRY(const double rate, RateOf(*run.loaded.executor, options.jobs));
   const uint32_t machines = MachinesFor(run, taken);
-  return RefitNeeds{runtime::EstimateRefit(*run.loaded.model, run.plan, options, taken.tokens),
+  const std::vector<uint32_t>& only = run.share.only;
+  return RefitNeeds{runtime::EstimateRefit(*run.loaded.model, run.plan, options, taken.tokens,
+                                           only.empty() ? nullptr : &only),
                     taken.buckets,
                     taken.tokens,
                     options.memory,

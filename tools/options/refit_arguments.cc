@@ -97,7 +97,7 @@ void AddRefitSteps(CLI::App& app, runtime::RefitOptions& options) {
       ->type_name("LIST")
       ->delimiter(',');
   app.add_option("--updates", options.updates,
-                 "How often tune changes the weights. Its time grows with it. Default: 300.")
+                 "How often tune changes the weights. Its time grows with it. Default: 200.")
       ->type_name("N")
       ->transform(AsCount(1, runtime::kMostUpdates));
 }

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace moepack::runtime {
 namespace {
@@ -17,16 +19,16 @@ TEST(Adam, FirstStepMovesEachValueByTheRateAgainstItsGradient) {
   EXPECT_EQ(values[2], 3);
 }
 
-// The means of the paper's algorithm 1, by hand: after two steps the first moment is 0.9 * 0.1 * a
-// + 0.1 * b and the second 0.99 * 0.01 * a^2 + 0.01 * b^2, each divided by 1 - beta^2.
+// The means of the paper's algorithm 1, by hand: after two steps the first moment is 0.8 * 0.2 * a
+// + 0.2 * b and the second 0.9 * 0.1 * a^2 + 0.1 * b^2, each divided by 1 - beta^2.
 TEST(Adam, SecondStepUsesBothGradients) {
   constexpr double kA = 2, kB = -1, kRate = 0.5;
   std::vector<float> values = {0};
   Adam adam(1);
   adam.Step(kRate, std::vector<double>{kA}, values);
   adam.Step(kRate, std::vector<double>{kB}, values);
-  const double first = (0.09 * kA + 0.1 * kB) / (1 - 0.81);
-  const double second = (0.0099 * kA * kA + 0.01 * kB * kB) / (1 - 0.9801);
+  const double first = (0.16 * kA + 0.2 * kB) / (1 - 0.64);
+  const double second = (0.09 * kA * kA + 0.1 * kB * kB) / (1 - 0.81);
   EXPECT_NEAR(values[0], -kRate - kRate * first / std::sqrt(second), 1e-5);
 }
 
@@ -85,17 +87,31 @@ TEST(RootMeanSquareOf, ValuesIsTheirSize) {
   EXPECT_EQ(RootMeanSquare({}), 0);
 }
 
-TEST(Batch, IsAllOfFewRowsInOrder) {
-  EXPECT_EQ(DrawBatch(3, 3, 7), (std::vector<uint32_t>{0, 1, 2}));
-  EXPECT_TRUE(DrawBatch(0, 3, 7).empty());
+TEST(BatchesOf, FewRowsAreAllOfThemInOrder) {
+  Batches few(3, 3);
+  for (int round = 0; round < 2; ++round) EXPECT_EQ(few.Next(), (std::vector<uint32_t>{0, 1, 2}));
+  EXPECT_TRUE(Batches(0, 3).Next().empty());
 }
 
-TEST(Batch, DependsOnTheStepAlone) {
-  const std::vector<uint32_t> batch = DrawBatch(1000, 50, 7);
-  EXPECT_EQ(batch.size(), 50u);
-  for (const uint32_t row : batch) EXPECT_LT(row, 1000u);
-  EXPECT_EQ(DrawBatch(1000, 50, 7), batch);
-  EXPECT_NE(DrawBatch(1000, 50, 8), batch);
+TEST(BatchesOf, RowsHaveEachOfThemOnceInARoundAndOtherOrders) {
+  Batches batches(10, 4), again(10, 4);
+  std::vector<uint32_t> rows;
+  for (int i = 0; i < 5; ++i) {
+    const std::vector<uint32_t> batch = batches.Next();
+    EXPECT_EQ(batch.size(), 4u);
+    EXPECT_EQ(again.Next(), batch);
+    rows.insert(rows.end(), batch.begin(), batch.end());
+  }
+  std::vector<uint32_t> first(rows.begin(), rows.begin() + 10),
+      second(rows.begin() + 10, rows.end());
+  EXPECT_NE(first, second);
+  std::vector<uint32_t> all(10);
+  std::iota(all.begin(), all.end(), 0u);
+  for (std::vector<uint32_t>* round : {&first, &second}) {
+    EXPECT_FALSE(std::is_sorted(round->begin(), round->end()));
+    std::sort(round->begin(), round->end());
+    EXPECT_EQ(*round, all);
+  }
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ TEST_F(RefitNeeds, CountsTheMomentsAndTheBatchOfATuning) {
   RefitOptions options = SmallOptions();
   options.steps = {kTuneStep};
   constexpr uint64_t kMatrix = kSmallHidden * kSmallWidth;
-  constexpr uint64_t kBatch = kSmallTokens / 8;  // 256 for each expert would be more
+  constexpr uint64_t kBatch = kSmallTokens / 16;  // 256 for each expert would be more
   EXPECT_EQ(Of(options).matrix_bytes,
             2 * kSmallKept * 3 * kMatrix * sizeof(float) +
                 kBatch * 4 * kSmallHidden * sizeof(float) +

@@ -169,10 +169,10 @@ TEST(Tune, DoesNothingIfNoTokenCounts) {
 }
 
 TEST(Tune, UpdatesWithAsManyTokensForEachExpertButNotWithMostOfTheText) {
-  const TuneOptions options;  // 256 for each expert, an eighth of the text
+  const TuneOptions options;  // 256 for each expert, a sixteenth of the text
   EXPECT_EQ(TokensOfUpdate(options, 64, 8, 1'000'000), 2048u);
   EXPECT_EQ(TokensOfUpdate(options, 8, 2, 1'000'000), 1024u);
-  EXPECT_EQ(TokensOfUpdate(options, 8, 2, 800), 100u);
+  EXPECT_EQ(TokensOfUpdate(options, 8, 2, 800), 50u);
   EXPECT_EQ(TokensOfUpdate(options, 8, 2, 3), 1u);
 }
 

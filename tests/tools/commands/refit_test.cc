@@ -72,6 +72,19 @@ TEST_F(RefitCommand, ADryRunPrintsItsCostAsJson) {
   EXPECT_GT(needs["seconds"], 0);
 }
 
+TEST_F(RefitCommand, ADryRunCountsOnlyTheGroupsThatItNames) {
+  const auto needs = [&](const std::string& share) {
+    const ToolRun run = Refit(std::string(kFewTexts) + share + "--dry-run --json --store kept");
+    EXPECT_EQ(run.status, 0) << run.err;
+    return nlohmann::json::parse(run.out, nullptr, false);
+  };
+  const auto all = needs(""), one = needs("--only group:1 ");
+  EXPECT_EQ(all["machines"], 2);
+  EXPECT_EQ(one["machines"], 1);
+  EXPECT_LT(one["multiplications"], 0.7 * all["multiplications"].get<double>());
+  EXPECT_LT(one["weight_bytes"], all["weight_bytes"]);
+}
+
 TEST_F(RefitCommand, ADryRunShowsItsCostAndWritesNothing) {
   const ToolRun run = Refit(std::string(kFewTexts) + "--dry-run --store kept");
   ASSERT_EQ(run.status, 0) << run.err;

@@ -61,7 +61,8 @@ TEST_F(PlanBudget, TypesForExpertsCanBeNamed) {
   ExpectBudgetRefused(plan + "--budget 5MB --budget-types q4_K,q9_K",
                       "--budget-types: type: expected one of ");
   ExpectBudgetRefused(plan + "--budget 5MB --budget-types q4_K,iq2_xs",
-                      "tensor \"blk.0.ffn_down_exps.weight\": --budget: expected an importance matrix");
+                      "tensor \"blk.0.ffn_down_exps.weight\": --budget: expected an importance "
+                      "matrix");
   ExpectBudgetRefused(plan + "--budget-types q4_K", "--budget-types needs --budget");
 }
 

@@ -28,7 +28,7 @@ TEST(RefitArguments, OptionsOfStepsThatAreNotTakenAreRefused) {
   EXPECT_EQ(Refusal(options), "");
   options.updates = 5;
   EXPECT_EQ(Refusal(options), "--updates has no effect: --steps has no tune");
-  options.updates = 300;
+  options.updates = runtime::RefitOptions().updates;
   options.pool = 5;
   EXPECT_EQ(Refusal(options), "--pool has no effect: --steps has no refill");
   options.pool = 0;
