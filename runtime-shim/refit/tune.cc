@@ -28,7 +28,7 @@ class Schedule {
 
   bool Ends(uint32_t update) const { return update >= end_; }
   double RateOf(uint32_t update) const {
-    const uint32_t rise = options_.updates / 20;
+    const uint32_t rise = std::min(options_.updates / 20, options_.rise);
     const double risen = update < rise ? (update + 1.0) / rise : 1;
     return risen * from_rate_ * (1 - static_cast<double>(update - from_) / (end_ - from_));
   }

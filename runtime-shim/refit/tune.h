@@ -20,8 +20,10 @@ namespace moepack::runtime {
 
 struct TuneOptions {
   uint32_t updates = 200;
-  // Of an array's root mean square. It rises during the first twentieth, and falls linearly to 0.
-  double rate = 0.05;
+  double rate = 0.05;  // of an array's root mean square; falls linearly to 0
+  // For so many updates the rate also rises, but for at most a twentieth of them. REQUIRES: less
+  // than `interval`.
+  uint32_t rise = 10;
   // Tokens of an update: on average this many for each expert, but at most this share of the text.
   uint32_t expert_tokens = 256;
   double share = 0.0625;

@@ -59,7 +59,7 @@ status=0
 
 shape() {
   case $1 in
-    full) hidden=2048 width=768 experts=128 kept=64 top_k=8 tokens=16384 sessions=32 all=300 some=60
+    full) hidden=2048 width=768 experts=128 kept=64 top_k=8 tokens=16384 sessions=32 all=200 some=60
           vocabulary=8192 head=128 least=600 ;;
     tiny) hidden=64 width=64 experts=8 kept=4 top_k=2 tokens=1024 sessions=16 all=10 some=5
           vocabulary=96 head=16 least=50 ;;

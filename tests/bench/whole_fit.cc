@@ -11,7 +11,7 @@ namespace {
 using moepack::Cat;
 
 constexpr uint32_t kSessionTokens = 512;
-// Of `tune`, which has 300 by default: enough to see what each takes.
+// Of `tune`, which has 200 by default: enough to see what each takes.
 constexpr const char* kUpdates = "30";
 
 // What is measured on one checkpoint, in `scratch`.

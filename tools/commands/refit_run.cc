@@ -87,6 +87,13 @@ bool IsQuantized(const runtime::Weights& weights) {
                      [&](const runtime::ExpertSet& set) { return any(set.tensors); });
 }
 
+// What the groups of --only need, or all.
+runtime::RefitEstimate EstimateOf(const RefitRun& run, uint64_t tokens) {
+  const std::vector<uint32_t>& only = run.share.only;
+  return runtime::EstimateRefit(*run.loaded.model, run.plan, run.arguments.options, tokens,
+                                only.empty() ? nullptr : &only);
+}
+
 // `tokens` of the sessions are taken.
 std::vector<std::string> WarningsOf(const RefitRun& run, const std::vector<TokenSession>& sessions,
                                     uint64_t tokens) {
@@ -100,9 +107,7 @@ std::vector<std::string> WarningsOf(const RefitRun& run, const std::vector<Token
             "; other text gets worse answers than it would with some of it here, even at weight ",
             run.arguments.options.foreign_weight));
   }
-  const uint64_t needed =
-      runtime::EstimateRefit(*run.loaded.model, run.plan, run.arguments.options, tokens)
-          .tokens_needed;
+  const uint64_t needed = EstimateOf(run, tokens).tokens_needed;
   if (tokens < needed)
     warnings.push_back(Cat("few tokens: expected about ", FormatCount(needed), " (",
                            runtime::kTokensPerNeuron, " per neuron of each expert), found ",
@@ -265,9 +270,7 @@ Result<RefitNeeds> EstimateNeeds(const RefitRun& run) {
   PrintWarnings(WarningsOf(run, texts, taken.tokens));
   SHARD_TRY(const double rate, RateOf(*run.loaded.executor, options.jobs));
   const uint32_t machines = MachinesFor(run, taken);
-  const std::vector<uint32_t>& only = run.share.only;
-  return RefitNeeds{runtime::EstimateRefit(*run.loaded.model, run.plan, options, taken.tokens,
-                                           only.empty() ? nullptr : &only),
+  return RefitNeeds{EstimateOf(run, taken.tokens),
                     taken.buckets,
                     taken.tokens,
                     options.memory,

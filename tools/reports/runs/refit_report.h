@@ -21,8 +21,8 @@ struct RefitNeeds {
   uint64_t tokens = 0;
   uint64_t memory = 0;  // RefitOptions::memory
   double rate = 0;      // multiplications per second on this machine
-  // Among how many machines like this one the groups can be divided, or are; 1: there is only one
-  // group. The multiplications of that with the largest share.
+  // Among how many machines like this one the groups can be divided, or are; 1 if there is only one
+  // group, or --only names some. The multiplications of that with the largest share.
   uint32_t machines = 1;
   double products_of_one = 0;
 };
