@@ -43,8 +43,7 @@ class Cut {
   void Deal(SplitMix64& random) {
     std::vector<size_t> order(part_.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    // Fisher-Yates, as the draws of std::shuffle differ between standard libraries.
-    for (size_t i = order.size(); i-- > 1;) std::swap(order[i], order[random.Below(i + 1)]);
+    random.Shuffle(std::span(order));
     auto next = order.begin();
     for (uint32_t part = 0; part < sizes_.size(); ++part) {
       for (size_t i = 0; i < sizes_[part]; ++i) Put(*next++, part);

@@ -2,8 +2,11 @@
 // implementations.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
+#include <utility>
 
 namespace moepack {
 
@@ -27,6 +30,13 @@ class SplitMix64 {
     uint64_t drawn = Next();
     while (drawn > kMost - refused) drawn = Next();
     return drawn % end;
+  }
+
+  // Fisher-Yates: every order is equally likely.
+  template <class T>
+  void Shuffle(std::span<T> values) {
+    for (size_t left = values.size(); left > 1; --left)
+      std::swap(values[left - 1], values[Below(left)]);
   }
 
  private:

@@ -58,7 +58,7 @@ HWY_EXPORT(MoveVectors);
 
 namespace {
 
-// The usual 0.9 and 0.999 average over too many steps for a descent of 200 steps.
+// The usual 0.9 and 0.999 average over too many steps for a descent of a few hundred.
 constexpr float kFirstMoment = 0.8f, kSecondMoment = 0.9f, kStepFloor = 1e-9f;
 // Sums that overflowed must not end up in the values, and squares must fit into floats.
 constexpr float kMostSlope = 1e18f;
@@ -129,9 +129,7 @@ std::vector<uint32_t> Batches::Next() {
   std::vector<uint32_t> batch;
   while (batch.size() < size_) {
     if (next_ == order_.size()) {
-      SplitMix64 random(round_++);
-      for (size_t left = order_.size(); left > 1; --left)
-        std::swap(order_[left - 1], order_[random.Below(left)]);
+      SplitMix64(round_++).Shuffle(std::span(order_));
       next_ = 0;
     }
     batch.push_back(order_[next_++]);

@@ -17,7 +17,8 @@ inline constexpr const char* kRefillStep = "refill";
 inline constexpr const char* kRouterStep = "router";
 inline constexpr const char* kTuneStep = "tune";
 
-inline constexpr uint32_t kMostUpdates = 1u << 20;
+// Of a tuning: usually, and at most.
+inline constexpr uint32_t kUsualUpdates = 200, kMostUpdates = 1u << 20;
 
 // The executor that a record means when it names none.
 inline constexpr const char* kRefitExecutor = "cpu";
@@ -25,16 +26,16 @@ inline constexpr const char* kRefitExecutor = "cpu";
 struct RefitOptions {
   std::vector<std::string> steps = {kRidgeStep, kRefillStep, kTuneStep, kRidgeStep};
   double lambda = 0.01;
-  uint64_t pool = 0;             // neurons that join an expert; 0: as many as it has
-  uint64_t tokens = 0;           // at most about this many per bucket; 0: all
-  uint32_t context = 512;        // of a window
-  uint32_t fold = 8;             // one in this many sessions or windows is held out
-  uint32_t sweeps = 3;           // of ridge regression expert by expert
-  uint32_t updates = 200;        // of a tuning
-  uint64_t least_tokens = 600;   // an expert with fewer stays as it is
-  uint32_t top_k = 0;            // experts that a token uses on the nodes; 0: as in the model
-  double foreign_weight = 0.1;   // of text that other groups are for
-  uint64_t memory = 4ull << 30;  // bytes, about; decides whether ridge regression is joint
+  uint64_t pool = 0;                 // neurons that join an expert; 0: as many as it has
+  uint64_t tokens = 0;               // at most about this many per bucket; 0: all
+  uint32_t context = 512;            // of a window
+  uint32_t fold = 8;                 // one in this many sessions or windows is held out
+  uint32_t sweeps = 3;               // of ridge regression expert by expert
+  uint32_t updates = kUsualUpdates;  // of a tuning
+  uint64_t least_tokens = 600;       // an expert with fewer stays as it is
+  uint32_t top_k = 0;                // experts that a token uses on the nodes; 0: as in the model
+  double foreign_weight = 0.1;       // of text that other groups are for
+  uint64_t memory = 4ull << 30;      // bytes, about; decides whether ridge regression is joint
   // Where products are computed; executors round differently. The run opens it.
   std::string executor = kRefitExecutor;
 

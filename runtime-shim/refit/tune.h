@@ -15,11 +15,12 @@
 
 #include "libshard/base/result.h"
 #include "runtime-shim/refit/node_layer.h"
+#include "runtime-shim/refit/refit_options.h"
 
 namespace moepack::runtime {
 
 struct TuneOptions {
-  uint32_t updates = 200;
+  uint32_t updates = kUsualUpdates;
   double rate = 0.05;  // of an array's root mean square; falls linearly to 0
   // For so many updates the rate also rises, but for at most a twentieth of them. REQUIRES: less
   // than `interval`.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <span>
 #include <vector>
 
 namespace moepack {
@@ -21,6 +23,18 @@ TEST(SplitMix64, DrawsEveryNumberBelowALimit) {
   for (int i = 0; i < 1000; ++i) ++drawn[random.Below(5)];
   for (const int count : drawn) EXPECT_NEAR(count, 200, 60);
   EXPECT_EQ(random.Below(1), 0u);
+}
+
+TEST(SplitMix64, ShufflesIntoEveryOrder) {
+  SplitMix64 random(7);
+  std::map<std::vector<int>, int> orders;
+  for (int i = 0; i < 1200; ++i) {
+    std::vector<int> values = {1, 2, 3};
+    random.Shuffle(std::span(values));
+    ++orders[values];
+  }
+  EXPECT_EQ(orders.size(), 6u);
+  for (const auto& [order, count] : orders) EXPECT_NEAR(count, 200, 60);
 }
 
 }  // namespace

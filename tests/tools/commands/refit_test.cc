@@ -74,9 +74,8 @@ TEST_F(RefitCommand, ADryRunPrintsItsCostAsJson) {
 
 TEST_F(RefitCommand, ADryRunCountsOnlyTheGroupsThatItNames) {
   const auto needs = [&](const std::string& share) {
-    const ToolRun run = Refit(std::string(kFewTexts) + share + "--dry-run --json --store kept");
-    EXPECT_EQ(run.status, 0) << run.err;
-    return nlohmann::json::parse(run.out, nullptr, false);
+    return workspace_.Json("refit fixtures/tiny-moe --plan plan.json " + std::string(kFewTexts) +
+                           share + "--dry-run --json --store kept");
   };
   const auto all = needs(""), one = needs("--only group:1 ");
   EXPECT_EQ(all["machines"], 2);
