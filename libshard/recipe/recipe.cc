@@ -165,8 +165,8 @@ std::string ImportanceHint(const GgufModel& model, const GgufTensor& tensor) {
       std::any_of(model.tensors.begin(), model.tensors.end(),
                   [](const GgufTensor& other) { return other.importance != nullptr; });
   if (given) return "make the importance matrix from more text, or choose a type of more bits";
-  return "give --imatrix FILE, as profile --imatrix or llama-imatrix writes it, or --calibrate to "
-         "quantize or build, or choose a type of more bits";
+  return "give --imatrix FILE, as profile --imatrix or llama-imatrix writes it, or --calibrate "
+         "with quantize or build, or choose a type of more bits";
 }
 
 // Returns the file type of the type that most of the values that a recipe may change have.
