@@ -1,8 +1,11 @@
 #include "libshard/base/parallel.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <condition_variable>
+#include <list>
 #include <new>
 #include <optional>
 #include <system_error>
@@ -10,6 +13,100 @@
 #include <vector>
 
 namespace moepack {
+namespace {
+
+using Work = std::function<void()>;
+
+// One call of RunOnThreads: the helpers that have begun and not ended. Guarded by the mutex of
+// SpareThreads.
+struct Crowd {
+  const Work& work;  // throws nothing
+  size_t working = 0;
+  std::condition_variable ended = {};
+};
+
+// Threads that have ended their work and sleep until there is more: starting a thread takes longer
+// than many a product of matrices.
+class SpareThreads {
+ public:
+  static SpareThreads& Get() {
+    static SpareThreads threads;
+    return threads;
+  }
+  ~SpareThreads() {
+    if (getpid() != process_) return;  // a fork has this object and not its threads
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    delete threads_;
+  }
+
+  // Whether this process has the threads: they are not there after a fork.
+  bool usable() const { return getpid() == process_; }
+
+  // Has `count` spare threads do the crowd's work, or new ones; fewer if the system has no room for
+  // more.
+  void Begin(size_t count, Crowd& crowd) {
+    try {
+      for (size_t i = 0; i < count; ++i) {
+        {
+          const std::lock_guard lock(mutex_);
+          if (spare_ == waiting_.size()) StartOne();
+          waiting_.push_back(&crowd);
+        }
+        wake_.notify_one();
+      }
+    } catch (const std::system_error&) {
+    } catch (const std::bad_alloc&) {
+    }
+  }
+
+  // Returns when the crowd's helpers have ended. Those that have not begun do not begin.
+  void End(Crowd& crowd) {
+    std::unique_lock lock(mutex_);
+    std::erase(waiting_, &crowd);
+    crowd.ended.wait(lock, [&] { return crowd.working == 0; });
+  }
+
+ private:
+  SpareThreads() = default;
+
+  // REQUIRES: mutex_ is held.
+  void StartOne() {
+    threads_->emplace_back([this] { Serve(); });
+    ++spare_;
+  }
+
+  void Serve() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      wake_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+      if (stopping_) return;
+      Crowd& crowd = *waiting_.front();
+      waiting_.pop_front();
+      --spare_;
+      ++crowd.working;
+      lock.unlock();
+      crowd.work();
+      lock.lock();
+      ++spare_;
+      if (--crowd.working == 0) crowd.ended.notify_one();
+    }
+  }
+
+  const pid_t process_ = getpid();
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::list<Crowd*> waiting_;  // one entry for each helper that has not begun
+  size_t spare_ = 0;           // threads without work, at least as many as `waiting_`
+  bool stopping_ = false;
+  // Behind a pointer, so that a fork can leave them alone.
+  std::vector<std::jthread>* const threads_ = new std::vector<std::jthread>;
+};
+
+}  // namespace
 
 size_t CoreCount() {
   // A container or taskset may allow fewer cores than the machine has.
@@ -52,23 +149,23 @@ void FirstException::Keep(std::exception_ptr exception) noexcept {
 void RunOnThreads(size_t threads, const std::function<void()>& work,
                   const std::function<void()>& stop) {
   FirstException exception;
-  const auto run = [&] {
+  const Work run = [&] {
     if (!exception.Catch(work)) stop();
   };
-  {
-    std::vector<std::jthread> workers;
-    try {
-      for (size_t i = 1; i < threads; ++i) workers.emplace_back(run);
-    } catch (const std::system_error&) {  // no more threads: fewer do the work
-    } catch (const std::bad_alloc&) {
-    }
+  SpareThreads& spare = SpareThreads::Get();
+  if (threads <= 1 || !spare.usable()) {
     run();
+  } else {
+    Crowd crowd{run};
+    spare.Begin(threads - 1, crowd);
+    run();
+    spare.End(crowd);
   }
   exception.Rethrow();
 }
 
 Status ParallelFor(size_t count, size_t jobs, const std::function<Status(size_t)>& work) {
-  const size_t threads = std::min(count, jobs == 0 ? CoreCount() : jobs);
+  const size_t threads = count <= 1 ? count : std::min(count, jobs == 0 ? CoreCount() : jobs);
   std::atomic<size_t> next{0};
   std::atomic<bool> failed{false};
   std::mutex mutex;

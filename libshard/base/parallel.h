@@ -39,9 +39,10 @@ class FirstException {
   std::exception_ptr first_;
 };
 
-// Runs `work` on `threads` threads at once, this one included, or on as many as the system lets
-// start. `stop` is called when one of them throws and has to make the others return. When all have
-// ended, the exception is thrown here.
+// Runs `work` on up to `threads` threads at once, this one included: on fewer if the system lets
+// fewer start, or if this one returns before the others begin. The others are kept for the next
+// call. `stop` is called when one of them throws and has to make the others return. When all have
+// ended, the exception is thrown here. A forked process has one thread.
 void RunOnThreads(size_t threads, const std::function<void()>& work,
                   const std::function<void()>& stop);
 

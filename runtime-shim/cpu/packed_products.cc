@@ -9,8 +9,9 @@ namespace moepack::runtime {
 namespace {
 
 // The block of a product that a thread computes at a time: its rows of the left side, kDepth
-// columns of them at once, stay in the second-level cache while the panels pass by.
-constexpr size_t kRowsOfBlock = 256, kRowsOfUpper = 128;
+// columns of them at once, stay in the second-level cache while the panels pass by. More rows would
+// not: rows that are a power of two apart share few places in it.
+constexpr size_t kRowsOfBlock = 128;
 constexpr size_t kPanelsOfBlock = 8;
 constexpr size_t kDepth = 512;
 // Values that a thread packs or turns at a time; less work than kWorthThreads multiplications takes
@@ -40,14 +41,13 @@ void AddBlock(const FloatMatrix& a, const PackedMatrix& b, const SumBlock& block
 
 // Calls work(block) for blocks that cover a product.
 template <class Work>
-void ForBlocks(const FloatMatrix& a, const PackedMatrix& b, size_t rows, size_t jobs,
-               const Work& work) {
-  const size_t down = PiecesOf(a.rows, rows), across = PiecesOf(b.panels(), kPanelsOfBlock);
+void ForBlocks(const FloatMatrix& a, const PackedMatrix& b, size_t jobs, const Work& work) {
+  const size_t down = PiecesOf(a.rows, kRowsOfBlock), across = PiecesOf(b.panels(), kPanelsOfBlock);
   const bool worth = a.rows * b.columns() * std::max<size_t>(1, b.depth()) >= kWorthThreads;
   ForPieces(down * across, 1, worth ? jobs : 1, [&](size_t piece, size_t) {
     SumBlock block;
-    block.row = piece / across * rows;
-    block.count = std::min(rows, a.rows - block.row);
+    block.row = piece / across * kRowsOfBlock;
+    block.count = std::min(kRowsOfBlock, a.rows - block.row);
     block.panel = piece % across * kPanelsOfBlock;
     block.end = std::min(block.panel + kPanelsOfBlock, b.panels());
     work(block);
@@ -97,7 +97,7 @@ void PackedMatrix::PackTurned(const FloatMatrix& turned, size_t jobs) {
 
 void MultiplyPacked(const FloatMatrix& a, const PackedMatrix& b, std::span<const float> bias,
                     size_t jobs, const FloatSums& out) {
-  ForBlocks(a, b, kRowsOfBlock, jobs, [&](const SumBlock& block) {
+  ForBlocks(a, b, jobs, [&](const SumBlock& block) {
     // The last panel may be wider than what is left of a row.
     const size_t left = block.panel * kPanelColumns,
                  some = std::min(block.end * kPanelColumns, b.columns()) - left;
@@ -121,7 +121,7 @@ void MultiplyPacked(const FloatMatrix& a, const PackedMatrix& b, std::span<const
 
 void AddPacked(const FloatMatrix& a, const PackedMatrix& b, bool upper, size_t jobs,
                const DoubleRows& out) {
-  ForBlocks(a, b, upper ? kRowsOfUpper : kRowsOfBlock, jobs, [&](SumBlock block) {
+  ForBlocks(a, b, jobs, [&](SumBlock block) {
     if (upper) block.panel = std::max(block.panel, block.row / kPanelColumns);
     if (block.panel >= block.end) return;
     const size_t left = block.panel * kPanelColumns, wide = block.end * kPanelColumns - left,

@@ -1,34 +1,69 @@
 // A node's experts during a tuning, with the products of any executor.
 #include <algorithm>
-#include <functional>
+#include <memory>
+#include <mutex>
 #include <utility>
 
 #include "libshard/base/parallel.h"
-#include "runtime-shim/cpu/row_kernels.h"
 #include "runtime-shim/refit/tuned_expert.h"
 #include "runtime-shim/refit/tuned_node.h"
 
 namespace moepack::runtime {
 namespace {
 
-std::vector<float> GatherRows(std::span<const float> from, size_t width,
-                              std::span<const uint32_t> rows) {
-  std::vector<float> out;
-  out.reserve(rows.size() * width);
-  for (const uint32_t row : rows) {
-    const auto values = from.subspan(row * width, width);
-    out.insert(out.end(), values.begin(), values.end());
+// Lends the scratch of one thread.
+class ScratchPool {
+ public:
+  ScratchPool(const Products& like, size_t count, size_t jobs) {
+    for (size_t i = 0; i < count; ++i)
+      free_.push_back(std::make_unique<TunedScratch>(Products(like.executor(), jobs)));
   }
-  return out;
-}
+  // Calls work(scratch). REQUIRES: fewer threads than `count` are inside.
+  template <class Work>
+  Status With(const Work& work) {
+    std::unique_ptr<TunedScratch> scratch = Take();
+    Status done = work(*scratch);
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(scratch));
+    return done;
+  }
 
+ private:
+  std::unique_ptr<TunedScratch> Take() {
+    const std::lock_guard lock(mutex_);
+    std::unique_ptr<TunedScratch> last = std::move(free_.back());
+    free_.pop_back();
+    return last;
+  }
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<TunedScratch>> free_;
+};
+
+// Experts that run at once, and the threads of each: products of one expert are small.
+struct Division {
+  size_t experts = 1, jobs = 1;
+  Division(const Products& products, size_t count) : jobs(products.jobs()) {
+    if (!products.on_host()) return;  // other executors do one thing at a time
+    const size_t threads = jobs == 0 ? CoreCount() : jobs;
+    experts = std::max<size_t>(1, std::min(threads, count));
+    jobs = threads / experts;
+  }
+};
+
+// Bits do not depend on the division: an expert's are the same with any number of threads, and a
+// token adds up its experts in the order of their places.
 class HostTunedNode : public TunedNode {
  public:
   HostTunedNode(Products& products, NodeLayer& node, std::span<const size_t> changing)
-      : products_(products), node_(node), hidden_(node.experts.hidden) {
+      : products_(products),
+        node_(node),
+        hidden_(node.experts.hidden),
+        division_(products, node.experts.expert_ids.size()),
+        scratch_(products, division_.experts, division_.jobs) {
     for (size_t place = 0; place < node.experts.expert_ids.size(); ++place)
-      experts_.emplace_back(products, node, place,
-                            std::binary_search(changing.begin(), changing.end(), place));
+      experts_.emplace_back(
+          node, place, std::binary_search(changing.begin(), changing.end(), place), division_.jobs);
   }
 
   Result<std::vector<float>> Logits(std::span<const uint32_t> tokens) override {
@@ -52,82 +87,114 @@ class HostTunedNode : public TunedNode {
   Status Run(std::span<const uint32_t> tokens, const Routes& routes) override {
     inputs_.resize(tokens.size() * hidden_);
     targets_.resize(inputs_.size());
+    residuals_.resize(inputs_.size());
     SHARD_CHECK(node_.inputs->Gather(tokens, inputs_, products_.jobs()));
     SHARD_CHECK(node_.targets->Gather(tokens, targets_, products_.jobs()));
     gates_ = routes.gates;
     chosen_ = ChoicesOf(routes, experts_.size());
-    residuals_.resize(targets_.size());
-    std::transform(targets_.begin(), targets_.end(), residuals_.begin(), std::negate<>());
-    for (size_t place = 0; place < experts_.size(); ++place) {
-      if (!chosen_[place].rows.empty()) SHARD_CHECK(RunExpert(place));
-    }
+    SHARD_CHECK(ForExperts([&](size_t place, TunedScratch& scratch) -> Status {
+      FillInputs(place);
+      return experts_[place].Run(scratch);
+    }));
+    ForPieces(tokens.size(), RowsWorthAThread(hidden_), products_.jobs(),
+              [&](size_t begin, size_t end) { AddOutputs(begin, end); });
     return Ok();
   }
 
   Result<std::vector<TokenSquares>> Measure() override {
     std::vector<TokenSquares> tokens(targets_.size() / hidden_);
-    for (size_t row = 0; row < tokens.size(); ++row) {
-      for (size_t i = row * hidden_; i < (row + 1) * hidden_; ++i) {
-        tokens[row].missed += double{residuals_[i]} * residuals_[i];
-        tokens[row].target += double{targets_[i]} * targets_[i];
-      }
-    }
+    ForPieces(tokens.size(), RowsWorthAThread(hidden_), products_.jobs(),
+              [&](size_t begin, size_t end) {
+                for (size_t row = begin; row < end; ++row) {
+                  for (size_t i = row * hidden_; i < (row + 1) * hidden_; ++i) {
+                    tokens[row].missed += double{residuals_[i]} * residuals_[i];
+                    tokens[row].target += double{targets_[i]} * targets_[i];
+                  }
+                }
+              });
     return tokens;
   }
 
   Result<std::vector<double>> Move(std::span<const float> factors, double rate) override {
-    for (size_t row = 0; row < factors.size(); ++row) {
-      for (float& value : std::span(residuals_).subspan(row * hidden_, hidden_))
-        value *= factors[row];
-    }
     std::vector<double> by_gate(gates_.size());
-    for (size_t place = 0; place < experts_.size(); ++place) {
+    SHARD_CHECK(ForExperts([&](size_t place, TunedScratch& scratch) -> Status {
       const ExpertChoices& own = chosen_[place];
-      if (own.rows.empty()) continue;
+      FillGradient(place, factors);
       std::vector<float> gates;
       for (const size_t choice : own.choices)
         gates.push_back(node_.form.weigh_inputs ? 1 : gates_[choice]);
-      SHARD_TRY(
-          const std::vector<double> by_factor,
-          experts_[place].Back(GatherRows(residuals_, hidden_, own.rows), gates, rate, scratch_));
+      SHARD_TRY(const std::vector<double> by_factor, experts_[place].Back(gates, rate, scratch));
       for (size_t i = 0; i < by_factor.size(); ++i) by_gate[own.choices[i]] = by_factor[i];
-    }
+      return Ok();
+    }));
     return by_gate;
   }
 
   Status Finish() override { return Ok(); }
 
  private:
-  Status RunExpert(size_t place) {
-    SHARD_CHECK(CheckInterrupt());
+  // Calls work(place, scratch) for the experts that tokens chose, those with most tokens first, so
+  // that threads end together.
+  template <class Work>
+  Status ForExperts(const Work& work) {
+    std::vector<size_t> places;
+    for (size_t place = 0; place < experts_.size(); ++place) {
+      if (!chosen_[place].rows.empty()) places.push_back(place);
+    }
+    std::stable_sort(places.begin(), places.end(), [&](size_t a, size_t b) {
+      return chosen_[a].rows.size() > chosen_[b].rows.size();
+    });
+    return ParallelFor(places.size(), division_.experts, [&](size_t i) -> Status {
+      SHARD_CHECK(CheckInterrupt());
+      return scratch_.With([&](TunedScratch& scratch) { return work(places[i], scratch); });
+    });
+  }
+
+  void FillInputs(size_t place) {
     const ExpertChoices& own = chosen_[place];
-    std::vector<float> inputs = GatherRows(inputs_, hidden_, own.rows);
-    const bool weigh = node_.form.weigh_inputs;
-    for (size_t i = 0; weigh && i < inputs.size(); ++i)
-      inputs[i] *= gates_[own.choices[i / hidden_]];
-    std::vector<float> outputs(inputs.size());
-    SHARD_CHECK(experts_[place].Run(std::move(inputs), outputs));
-    // A token chooses an expert once, so that threads add to rows of their own.
-    ForPieces(own.rows.size(), RowsWorthAThread(hidden_), products_.jobs(),
-              [&](size_t begin, size_t end) {
-                for (size_t i = begin; i < end; ++i) {
-                  const float factor = weigh ? 1 : gates_[own.choices[i]];
-                  for (size_t k = 0; k < hidden_; ++k)
-                    residuals_[own.rows[i] * hidden_ + k] += factor * outputs[i * hidden_ + k];
-                }
-              });
-    return Ok();
+    const std::span<float> inputs = experts_[place].Inputs(own.rows.size());
+    for (size_t i = 0; i < own.rows.size(); ++i) {
+      const float gate = node_.form.weigh_inputs ? gates_[own.choices[i]] : 1;
+      for (size_t k = 0; k < hidden_; ++k)
+        inputs[i * hidden_ + k] = inputs_[own.rows[i] * hidden_ + k] * gate;
+    }
+  }
+
+  void FillGradient(size_t place, std::span<const float> factors) {
+    const std::vector<uint32_t>& rows = chosen_[place].rows;
+    const std::span<float> by_sum = experts_[place].outputs();
+    for (size_t i = 0; i < rows.size(); ++i) {
+      for (size_t k = 0; k < hidden_; ++k)
+        by_sum[i * hidden_ + k] = residuals_[rows[i] * hidden_ + k] * factors[rows[i]];
+    }
+  }
+
+  // Sets the residuals of these rows of the batch.
+  void AddOutputs(size_t begin, size_t end) {
+    for (size_t i = begin * hidden_; i < end * hidden_; ++i) residuals_[i] = -targets_[i];
+    for (size_t place = 0; place < experts_.size(); ++place) {
+      const ExpertChoices& own = chosen_[place];
+      const std::span<const float> outputs = experts_[place].outputs();
+      const auto first = std::lower_bound(own.rows.begin(), own.rows.end(), begin);
+      for (auto row = first; row != own.rows.end() && *row < end; ++row) {
+        const auto i = static_cast<size_t>(row - own.rows.begin());
+        const float factor = node_.form.weigh_inputs ? 1 : gates_[own.choices[i]];
+        for (size_t k = 0; k < hidden_; ++k)
+          residuals_[*row * hidden_ + k] += factor * outputs[i * hidden_ + k];
+      }
+    }
   }
 
   Products& products_;
   NodeLayer& node_;
   const size_t hidden_;
+  const Division division_;
+  ScratchPool scratch_;
   std::vector<TunedExpert> experts_;
   std::vector<float> router_inputs_;  // of the last Logits
   // Of the last Run.
   std::vector<float> inputs_, targets_, residuals_, gates_;
   std::vector<ExpertChoices> chosen_;  // by place
-  std::vector<float> scratch_;
 };
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "runtime-shim/refit/tuned_expert.h"
 
-#include <utility>
-
 #include "libshard/base/parallel.h"
 #include "runtime-shim/gradient/gradients.h"
 
@@ -27,17 +25,16 @@ void TunedArray::Step(double share, std::span<const double> gradient) {
   adam_.Step(rate_.Of(share), gradient, values_);
 }
 
-TunedExpert::TunedExpert(Products& products, NodeLayer& node, size_t place, bool changes)
-    : products_(products),
-      node_(node),
+TunedExpert::TunedExpert(NodeLayer& node, size_t place, bool changes, size_t jobs)
+    : node_(node),
       place_(place),
       changes_(changes),
-      gate_(Part(&RefittedExperts::gate), products.jobs()),
-      up_(Part(&RefittedExperts::up), products.jobs()),
-      down_(Part(&RefittedExperts::down), products.jobs()),
-      gate_bias_(Part(&RefittedExperts::gate_bias), products.jobs()),
-      up_bias_(Part(&RefittedExperts::up_bias), products.jobs()),
-      down_bias_(Part(&RefittedExperts::down_bias), products.jobs()) {}
+      gate_(Part(&RefittedExperts::gate), jobs),
+      up_(Part(&RefittedExperts::up), jobs),
+      down_(Part(&RefittedExperts::down), jobs),
+      gate_bias_(Part(&RefittedExperts::gate_bias), jobs),
+      up_bias_(Part(&RefittedExperts::up_bias), jobs),
+      down_bias_(Part(&RefittedExperts::down_bias), jobs) {}
 
 // The expert's part of an array, empty if it does not change.
 std::span<float> TunedExpert::Part(std::vector<float> RefittedExperts::*array) const {
@@ -47,60 +44,68 @@ std::span<float> TunedExpert::Part(std::vector<float> RefittedExperts::*array) c
   return std::span(values).subspan(place_ * one, one);
 }
 
-Status TunedExpert::Run(std::vector<float> inputs, std::span<float> outputs) {
-  inputs_ = std::move(inputs);
+std::span<float> TunedExpert::Inputs(size_t tokens) {
+  inputs_.resize(tokens * node_.experts.hidden);
+  return inputs_;
+}
+
+Status TunedExpert::Run(TunedScratch& scratch) {
+  Products& products = scratch.products;
   const size_t tokens = inputs_.size() / node_.experts.hidden, width = node_.experts.width;
-  SHARD_TRY(const NodeMatrices matrices, LoadExpert(node_.experts, place_, products_.executor()));
+  SHARD_TRY(const NodeMatrices matrices, LoadExpert(node_.experts, place_, products.executor()));
   const MlpWeights& expert = matrices.experts.front();
   first_slopes_.resize(tokens * width);
   second_slopes_.resize(gated() ? tokens * width : 0);
   activations_.resize(tokens * width);
-  SHARD_CHECK(products_.Apply(expert.first(), inputs_, first_slopes_));
-  if (gated()) SHARD_CHECK(products_.Apply(expert.up, inputs_, second_slopes_));
-  ForPieces(tokens, RowsWorthAThread(width), products_.jobs(), [&](size_t begin, size_t end) {
+  SHARD_CHECK(products.Apply(expert.first(), inputs_, first_slopes_));
+  if (gated()) SHARD_CHECK(products.Apply(expert.up, inputs_, second_slopes_));
+  ForPieces(tokens, RowsWorthAThread(width), products.jobs(), [&](size_t begin, size_t end) {
     const size_t first = begin * width, count = (end - begin) * width;
     ActivateWithSlopes(
         node_.form.activation, std::span(first_slopes_).subspan(first, count),
         gated() ? std::span(second_slopes_).subspan(first, count) : std::span<float>(),
         std::span(activations_).subspan(first, count));
   });
-  return products_.Apply(expert.down, activations_, outputs);
+  outputs_.resize(inputs_.size());
+  return products.Apply(expert.down, activations_, outputs_);
 }
 
-Result<std::vector<double>> TunedExpert::Back(std::vector<float> by_sum,
-                                              std::span<const float> factors, double rate,
-                                              std::vector<float>& scratch) {
+Result<std::vector<double>> TunedExpert::Back(std::span<const float> factors, double rate,
+                                              TunedScratch& scratch) {
   const RefittedExperts& all = node_.experts;
   const size_t tokens = factors.size(), hidden = all.hidden, width = all.width;
-  std::vector<float> by_activation(tokens * width);
+  const size_t jobs = scratch.products.jobs();
+  const std::span<float> by_sum = outputs_;
+  scratch.by_activation.resize(tokens * width);
+  const std::span<float> by_activation = scratch.by_activation;
   const auto down = std::span(all.down).subspan(place_ * hidden * width, hidden * width);
-  SHARD_CHECK(products_.MultiplyBy({down, width}, by_sum, by_activation));
+  SHARD_CHECK(scratch.products.MultiplyBy({down, width}, by_sum, by_activation));
   // r.o = r.(W a + c) = (W'r).a + r.c, so that outputs need not be kept.
   std::vector<double> by_factor(tokens);
   const auto bias = all.down_bias.empty()
                         ? std::span<const float>()
                         : std::span(all.down_bias).subspan(place_ * hidden, hidden);
-  ForPieces(tokens, RowsWorthAThread(width), products_.jobs(), [&](size_t begin, size_t end) {
+  ForPieces(tokens, RowsWorthAThread(width), jobs, [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
-      by_factor[i] = DotOf(std::span(by_activation).subspan(i * width, width),
+      by_factor[i] = DotOf(by_activation.subspan(i * width, width),
                            std::span(activations_).subspan(i * width, width));
-      if (!bias.empty()) by_factor[i] += DotOf(std::span(by_sum).subspan(i * hidden, hidden), bias);
+      if (!bias.empty()) by_factor[i] += DotOf(by_sum.subspan(i * hidden, hidden), bias);
     }
   });
   if (changes_) {
-    ScaleRows(factors, products_.jobs(), by_sum);
-    ScaleRows(factors, products_.jobs(), by_activation);
-    SHARD_CHECK(Move(by_sum, by_activation, {rate, scratch}));
+    ScaleRows(factors, jobs, by_sum);
+    ScaleRows(factors, jobs, by_activation);
+    SHARD_CHECK(Move({rate, scratch}));
   }
   return by_factor;
 }
 
-Status TunedExpert::Move(std::span<float> by_sum, std::span<float> by_activation,
-                         const Movement& movement) {
+Status TunedExpert::Move(const Movement& movement) {
   const size_t hidden = node_.experts.hidden, width = node_.experts.width;
-  SHARD_CHECK(MoveLinear(down_, down_bias_, {by_sum, hidden}, {activations_, width}, movement));
+  SHARD_CHECK(MoveLinear(down_, down_bias_, {outputs_, hidden}, {activations_, width}, movement));
   // dL/d(projection) = dL/da * da/d(projection)
-  ForPieces(by_activation.size() / width, RowsWorthAThread(width), products_.jobs(),
+  const std::span<const float> by_activation = movement.scratch.by_activation;
+  ForPieces(by_activation.size() / width, RowsWorthAThread(width), movement.scratch.products.jobs(),
             [&](size_t begin, size_t end) {
               for (size_t i = begin * width; i < end * width; ++i) {
                 first_slopes_[i] *= by_activation[i];
@@ -116,9 +121,10 @@ Status TunedExpert::Move(std::span<float> by_sum, std::span<float> by_activation
 
 Status TunedExpert::MoveLinear(TunedArray& weight, TunedArray& bias, const FloatTable& left,
                                const FloatTable& right, const Movement& movement) {
-  movement.scratch.resize(left.columns * right.columns);
-  SHARD_CHECK(products_.Product(left, right, movement.scratch));
-  weight.Step(movement.rate, std::span<const float>(movement.scratch));
+  std::vector<float>& gradient = movement.scratch.by_matrix;
+  gradient.resize(left.columns * right.columns);
+  SHARD_CHECK(movement.scratch.products.Product(left, right, gradient));
+  weight.Step(movement.rate, std::span<const float>(gradient));
   if (bias.empty()) return Ok();
   std::vector<double> sums(left.columns, 0);
   for (size_t i = 0; i < left.values.size(); ++i) sums[i % left.columns] += left.values[i];

@@ -25,43 +25,52 @@ class TunedArray {
   Adam adam_;
 };
 
-// Borrows products and node.
+// What an expert needs to run, used by one thread at a time: products, and memory for gradients.
+struct TunedScratch {
+  Products products;
+  std::vector<float> by_activation, by_matrix;
+};
+
+// Borrows the node.
 class TunedExpert {
  public:
-  // If `changes` is false, Back leaves the expert as it is.
-  TunedExpert(Products& products, NodeLayer& node, size_t place, bool changes);
+  // If `changes` is false, Back leaves the expert as it is. `jobs`: threads of a step.
+  TunedExpert(NodeLayer& node, size_t place, bool changes, size_t jobs);
 
-  // Runs the expert on the inputs of t tokens [t, H], which it keeps until Back; outputs [t, H] are
-  // without gates. Gates that weigh inputs are already in them.
-  Status Run(std::vector<float> inputs, std::span<float> outputs);
-  // Takes the gradient with respect to the sum of all experts, [t, H], to which this one adds its
-  // outputs times `factors`, and moves the expert's values. Returns the gradient with respect to
-  // the factors, [t]. `scratch` is for the gradient of one matrix.
-  Result<std::vector<double>> Back(std::vector<float> by_sum, std::span<const float> factors,
-                                   double rate, std::vector<float>& scratch);
+  // The inputs of t tokens, [t, H], for the caller to fill in; gates that weigh inputs are in them.
+  std::span<float> Inputs(size_t tokens);
+  // Runs the expert on the inputs, which it keeps until Back.
+  Status Run(TunedScratch& scratch);
+  // The outputs of the last Run, [t, H], without gates; Back expects the gradient with respect to
+  // the sum of all experts in their place.
+  std::span<float> outputs() { return outputs_; }
+  // Moves the expert's values, which the sum of all experts has times `factors`. Returns the
+  // gradient with respect to the factors, [t].
+  Result<std::vector<double>> Back(std::span<const float> factors, double rate,
+                                   TunedScratch& scratch);
 
  private:
   bool gated() const { return !node_.experts.gate.empty(); }
   std::span<float> Part(std::vector<float> RefittedExperts::*array) const;
-  // What moves the values: how far, and memory for a gradient.
+  // What moves the values: how far, and by what means.
   struct Movement {
     double rate;
-    std::vector<float>& scratch;
+    TunedScratch& scratch;
   };
-  // by_sum and by_activation times the factors become gradients of the expert's own values.
-  Status Move(std::span<float> by_sum, std::span<float> by_activation, const Movement& movement);
+  // The gradients of outputs and activations, times the factors, become those of the expert's own
+  // values.
+  Status Move(const Movement& movement);
   // The matrix's gradient is left' right, and its bias's the sum of the rows of `left`.
   Status MoveLinear(TunedArray& weight, TunedArray& bias, const FloatTable& left,
                     const FloatTable& right, const Movement& movement);
 
-  Products& products_;
   NodeLayer& node_;
   size_t place_;
   bool changes_;
   TunedArray gate_, up_, down_, gate_bias_, up_bias_, down_bias_;
-  // Of the tokens that Run got: [t, H], and [t, F] each. The slopes are those of the activations
-  // with respect to the projection that is activated, and to the other one.
-  std::vector<float> inputs_, activations_, first_slopes_, second_slopes_;
+  // Of the tokens of the last Run: [t, H] each, and [t, F] each. The slopes are those of the
+  // activations with respect to the projection that is activated, and to the other one.
+  std::vector<float> inputs_, outputs_, activations_, first_slopes_, second_slopes_;
 };
 
 }  // namespace moepack::runtime

@@ -7,6 +7,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <iterator>
+#include <latch>
 #include <new>
 #include <string>
 #include <thread>
@@ -82,11 +85,11 @@ TEST(RunOnThreads, StopsTheOthersWhenOneThrows) {
   }
 }
 
-// If there is no room for the stacks of more threads, the existing ones do the work.
+// If the system has no room for more threads, the existing ones do the work. A process of its own
+// starts without the threads that other tests have left.
 TEST(RunOnThreads, ContinuesWithFewerThreadsWhenTheSystemRefusesMore) {
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto count = [] {
     const rlimit none{0, 0};
     if (setrlimit(RLIMIT_NPROC, &none) != 0) _exit(2);
     if (geteuid() == 0 && setuid(65534) != 0) _exit(3);  // root has no such limit
@@ -96,7 +99,48 @@ TEST(RunOnThreads, ContinuesWithFewerThreadsWhenTheSystemRefusesMore) {
       return Ok();
     });
     _exit(status && sum == 4950 ? 0 : 1);
-  }
+  };
+  EXPECT_EXIT(count(), testing::ExitedWithCode(0), "");
+}
+
+TEST(RunOnThreads, UsesTheSameThreadsAgain) {
+  const auto run = [] {
+    std::latch all(4);  // so that every thread has a part
+    RunOnThreads(
+        4, [&] { all.arrive_and_wait(); }, [] {});
+    const std::filesystem::directory_iterator threads("/proc/self/task");
+    return std::distance(begin(threads), end(threads));
+  };
+  const auto first = run();
+  EXPECT_GE(first, 4);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(run(), first);
+}
+
+TEST(RunOnThreads, WorksInsideItself) {
+  std::atomic<size_t> sum{0};
+  const auto inner = [&](size_t) {
+    return ParallelFor(100, 4, [&](size_t i) {
+      sum += i;
+      return Ok();
+    });
+  };
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(ParallelFor(4, 4, inner));
+  EXPECT_EQ(sum, 100u * 4 * 4950);
+}
+
+TEST(RunOnThreads, WorksInAForkOfAProcessThatHasThreads) {
+  const auto sum_of = [](size_t count) {
+    std::atomic<size_t> sum{0};
+    const Status status = ParallelFor(count, 4, [&](size_t i) {
+      sum += i;
+      return Ok();
+    });
+    return status ? sum.load() : 0;
+  };
+  EXPECT_EQ(sum_of(100), 4950u);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) _exit(sum_of(100) == 4950 ? 0 : 1);
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
