@@ -29,7 +29,7 @@ threads=$(
     CopyTest PublishFilesTest HashingDirectories
   suites runtime-shim CInterface ThreadTeam Load CpuExecutor Collector Profile Generation \
     NodeOfTiny Session Model[.] CheckOfTiny Evaluation LoadTensorPlacer Refill \
-    Ridge RouterFit
+    Ridge RouterFit Tune Every/TuneOf
 )
 
 # Suites that take more than 80 s under AddressSanitizer: one case in eight of each. Row
@@ -98,6 +98,8 @@ if wants release-clang-whole; then
   build release-clang 'all check-tests'
   run release-clang -E "^$skipped"
 fi
+# Children of tests that fork start threads of their own, although the parent has some.
+export TSAN_OPTIONS="die_after_fork=0 ${TSAN_OPTIONS:-}"
 if wants tsan; then
   build tsan 'test-libshard test-manifest test-runtime-shim'
   run tsan -R "^(${threads#|})"

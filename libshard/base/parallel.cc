@@ -29,22 +29,18 @@ struct Crowd {
 // than many a product of matrices.
 class SpareThreads {
  public:
+  // Those of this process: a fork has none of its parent's. Never destroyed, because threads may
+  // still use it when the process exits.
   static SpareThreads& Get() {
-    static SpareThreads threads;
-    return threads;
+    static std::atomic<SpareThreads*> last{nullptr};
+    static const Closing closing{last};
+    SpareThreads* found = last;
+    if (found != nullptr && found->process_ == getpid()) return *found;
+    SpareThreads* const own = new SpareThreads;
+    if (last.compare_exchange_strong(found, own)) return *own;
+    delete own;  // another thread was faster
+    return *found;
   }
-  ~SpareThreads() {
-    if (getpid() != process_) return;  // a fork has this object and not its threads
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    wake_.notify_all();
-    delete threads_;
-  }
-
-  // Whether this process has the threads: they are not there after a fork.
-  bool usable() const { return getpid() == process_; }
 
   // Has `count` spare threads do the crowd's work, or new ones; fewer if the system has no room for
   // more.
@@ -53,6 +49,7 @@ class SpareThreads {
       for (size_t i = 0; i < count; ++i) {
         {
           const std::lock_guard lock(mutex_);
+          if (stopping_) return;
           if (spare_ == waiting_.size()) StartOne();
           waiting_.push_back(&crowd);
         }
@@ -71,11 +68,31 @@ class SpareThreads {
   }
 
  private:
+  struct Closing {
+    const std::atomic<SpareThreads*>& last;
+    ~Closing() {
+      if (last != nullptr) last.load()->Close();
+    }
+  };
+
   SpareThreads() = default;
+
+  // Ends the threads, for a library that is unloaded. An exit does not wait for those that still
+  // work for other threads of the program.
+  void Close() {
+    if (process_ != getpid()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      if (spare_ != threads_.size()) return;
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    threads_.clear();
+  }
 
   // REQUIRES: mutex_ is held.
   void StartOne() {
-    threads_->emplace_back([this] { Serve(); });
+    threads_.emplace_back([this] { Serve(); });
     ++spare_;
   }
 
@@ -102,8 +119,7 @@ class SpareThreads {
   std::list<Crowd*> waiting_;  // one entry for each helper that has not begun
   size_t spare_ = 0;           // threads without work, at least as many as `waiting_`
   bool stopping_ = false;
-  // Behind a pointer, so that a fork can leave them alone.
-  std::vector<std::jthread>* const threads_ = new std::vector<std::jthread>;
+  std::vector<std::jthread> threads_;
 };
 
 }  // namespace
@@ -116,6 +132,8 @@ size_t CoreCount() {
   }
   return std::max(1u, std::thread::hardware_concurrency());
 }
+
+size_t ThreadsOf(size_t jobs) { return jobs == 0 ? CoreCount() : jobs; }
 
 size_t ThreadsForFiles(size_t jobs) { return jobs == 0 ? 2 * CoreCount() : jobs; }
 
@@ -149,14 +167,14 @@ void FirstException::Keep(std::exception_ptr exception) noexcept {
 void RunOnThreads(size_t threads, const std::function<void()>& work,
                   const std::function<void()>& stop) {
   FirstException exception;
-  const Work run = [&] {
+  const Work run = [&]() noexcept {
     if (!exception.Catch(work)) stop();
   };
-  SpareThreads& spare = SpareThreads::Get();
-  if (threads <= 1 || !spare.usable()) {
+  if (threads <= 1) {
     run();
   } else {
     Crowd crowd{run};
+    SpareThreads& spare = SpareThreads::Get();
     spare.Begin(threads - 1, crowd);
     run();
     spare.End(crowd);
@@ -165,7 +183,7 @@ void RunOnThreads(size_t threads, const std::function<void()>& work,
 }
 
 Status ParallelFor(size_t count, size_t jobs, const std::function<Status(size_t)>& work) {
-  const size_t threads = count <= 1 ? count : std::min(count, jobs == 0 ? CoreCount() : jobs);
+  const size_t threads = count <= 1 ? count : std::min(count, ThreadsOf(jobs));
   std::atomic<size_t> next{0};
   std::atomic<bool> failed{false};
   std::mutex mutex;

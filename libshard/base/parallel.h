@@ -42,7 +42,7 @@ class FirstException {
 // Runs `work` on up to `threads` threads at once, this one included: on fewer if the system lets
 // fewer start, or if this one returns before the others begin. The others are kept for the next
 // call. `stop` is called when one of them throws and has to make the others return. When all have
-// ended, the exception is thrown here. A forked process has one thread.
+// ended, the exception is thrown here. REQUIRES: `stop` throws nothing.
 void RunOnThreads(size_t threads, const std::function<void()>& work,
                   const std::function<void()>& stop);
 
@@ -53,6 +53,8 @@ Status ParallelFor(size_t count, size_t jobs, const std::function<Status(size_t)
 
 // The number of usable cores, at least 1.
 size_t CoreCount();
+// `jobs`, or one per core if it is 0.
+size_t ThreadsOf(size_t jobs);
 
 // The number of threads for work that reads, hashes and writes: `jobs`, or twice the number of
 // cores if it is 0, so that one thread hashes while another waits for the disk.
@@ -88,7 +90,7 @@ void ForPieces(size_t rows, size_t size, size_t jobs, const Work& work) {
   static_cast<void>(done);
 }
 
-// How many rows of this many values are enough work for starting a thread.
+// How many rows of this many values are enough work for another thread.
 inline size_t RowsWorthAThread(size_t columns) {
   constexpr size_t kValues = 1 << 16;
   return std::max<size_t>(1, kValues / columns);

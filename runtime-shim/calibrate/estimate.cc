@@ -307,7 +307,7 @@ CalibrateEstimate EstimateCalibration(const Model& model, const TensorTypes& typ
       work.Add(WorkOf(one, static_cast<double>(shape.tokens), machines), 1);
     const size_t share = (groups.size() + machines - 1) / machines;
     for (size_t i = 0; i < share; ++i) work.Add(groups[i], 1);
-    const size_t jobs = shape.jobs == 0 ? CoreCount() : shape.jobs;
+    const size_t jobs = ThreadsOf(shape.jobs);
     return trials.SecondsFor(work) / static_cast<double>(jobs);
   };
   CalibrateEstimate estimate;

@@ -15,7 +15,7 @@ constexpr size_t kRowsOfBlock = 128;
 constexpr size_t kPanelsOfBlock = 8;
 constexpr size_t kDepth = 512;
 // Values that a thread packs or turns at a time; less work than kWorthThreads multiplications takes
-// less time than starting threads.
+// less time than waking threads.
 constexpr size_t kValuesOfPiece = 1 << 16;
 constexpr size_t kWorthThreads = 1 << 22;
 

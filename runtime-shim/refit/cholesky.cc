@@ -18,7 +18,7 @@ constexpr size_t kWide = kPanelColumns;
 // Rows that a thread updates at a time, and rows of a system whose earlier rows are subtracted at
 // once, by blocks and then by a few rows.
 constexpr size_t kRowsOfUpdate = 64, kRowsOfSolve = 64, kFewRows = 8;
-// Less work than this many multiplications takes less time than starting threads.
+// Less work than this many multiplications takes less time than waking threads.
 constexpr size_t kWorthFactoring = 1 << 20;
 
 // Rows of kWide numbers.

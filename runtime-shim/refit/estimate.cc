@@ -13,6 +13,7 @@
 #include "runtime-shim/refit/router_fit.h"
 #include "runtime-shim/refit/router_sample.h"
 #include "runtime-shim/refit/tune.h"
+#include "runtime-shim/refit/tuned_node.h"
 #include "runtime-shim/refit/twins.h"
 #include "runtime-shim/session/device_model.h"
 #include "runtime-shim/session/layer_pass.h"
@@ -167,15 +168,21 @@ uint64_t RouterBytes(const LayerShape& shape, uint64_t router_width, uint64_t me
 }
 
 // Two moments of every value; of a batch, the inputs of experts and router, targets and residuals,
-// and of each choice its inputs and outputs and three rows of F; the gradient of one matrix. All of
-// it is gone before a bias is searched.
-uint64_t TuneBytes(const LayerShape& shape, uint64_t router_width, uint64_t memory) {
+// and of each choice its inputs and outputs and three rows of F; of each expert that runs at once
+// the gradient of a matrix, a packed matrix, and rows of its tokens. All of it is gone before a
+// bias is searched.
+uint64_t TuneBytes(const LayerShape& shape, uint64_t router_width, const RefitOptions& options) {
   const double tokens = TuneTokens(shape);
   const double floats = 2 * shape.kept * shape.expert() + tokens * 4 * shape.hidden +
                         tokens * shape.chosen * (2 * shape.hidden + 3 * shape.width);
-  const uint64_t tuning = static_cast<uint64_t>(floats) * sizeof(float) +
-                          static_cast<uint64_t>(shape.hidden * shape.width) * sizeof(float);
-  return std::max(tuning, shape.searches_bias ? RouterBytes(shape, router_width, memory) : 0);
+  const double of_one =
+      2 * shape.matrix() + tokens * shape.chosen / shape.kept * (shape.hidden + shape.width);
+  const uint64_t tuning = (static_cast<uint64_t>(floats) +
+                           ExpertsAtOnce(options.jobs, static_cast<size_t>(shape.kept)) *
+                               static_cast<uint64_t>(of_one)) *
+                          sizeof(float);
+  return std::max(
+      tuning, shape.searches_bias ? RouterBytes(shape, router_width, options.matrix_memory()) : 0);
 }
 
 // Of `groups`, or of all, those that are refitted; the others are like one of them.
@@ -270,7 +277,7 @@ RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOpt
         const uint64_t memory = options.matrix_memory();
         const uint64_t bytes = step == kRidgeStep    ? RidgeBytes(shape, joint, memory)
                                : step == kRefillStep ? RefillBytes(shape, options)
-                               : step == kTuneStep   ? TuneBytes(shape, stream, memory)
+                               : step == kTuneStep   ? TuneBytes(shape, stream, options)
                                                      : RouterBytes(shape, stream, memory);
         estimate.matrix_bytes = std::max(estimate.matrix_bytes, bytes + HeldBytes(shape, options));
         // The node runs again after a step that leaves no outputs.

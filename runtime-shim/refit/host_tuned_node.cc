@@ -1,5 +1,6 @@
 // A node's experts during a tuning, with the products of any executor.
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -11,44 +12,60 @@
 namespace moepack::runtime {
 namespace {
 
-// Lends the scratch of one thread.
+// The scratch of as many threads as run experts. Borrows the products, and lends them where they
+// are not the host's: a device has one set of tables.
 class ScratchPool {
  public:
-  ScratchPool(const Products& like, size_t count, size_t jobs) {
-    for (size_t i = 0; i < count; ++i)
-      free_.push_back(std::make_unique<TunedScratch>(Products(like.executor(), jobs)));
-  }
-  // Calls work(scratch). REQUIRES: fewer threads than `count` are inside.
-  template <class Work>
-  Status With(const Work& work) {
-    std::unique_ptr<TunedScratch> scratch = Take();
-    Status done = work(*scratch);
-    const std::lock_guard lock(mutex_);
-    free_.push_back(std::move(scratch));
-    return done;
+  ScratchPool(Products& products, size_t count, size_t jobs) {
+    if (!products.on_host()) {
+      all_.push_back({products, {}, {}});
+    } else {
+      for (size_t i = 0; i < count; ++i)
+        all_.push_back({*own_.emplace_back(MakeProducts(products, jobs)), {}, {}});
+    }
+    for (TunedScratch& scratch : all_) free_.push_back(&scratch);
   }
 
+  // Holds a scratch until it is destroyed. REQUIRES: one is free.
+  class Lease {
+   public:
+    explicit Lease(ScratchPool& pool) : pool_(pool) {
+      const std::lock_guard lock(pool.mutex_);
+      scratch_ = pool.free_.back();
+      pool.free_.pop_back();
+    }
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    ~Lease() {
+      const std::lock_guard lock(pool_.mutex_);
+      pool_.free_.push_back(scratch_);
+    }
+    TunedScratch& operator*() const { return *scratch_; }
+
+   private:
+    ScratchPool& pool_;
+    TunedScratch* scratch_;
+  };
+
  private:
-  std::unique_ptr<TunedScratch> Take() {
-    const std::lock_guard lock(mutex_);
-    std::unique_ptr<TunedScratch> last = std::move(free_.back());
-    free_.pop_back();
-    return last;
+  static std::unique_ptr<Products> MakeProducts(Products& like, size_t jobs) {
+    return std::make_unique<Products>(like.executor(), jobs);
   }
 
   std::mutex mutex_;
-  std::vector<std::unique_ptr<TunedScratch>> free_;
+  std::vector<std::unique_ptr<Products>> own_;
+  std::deque<TunedScratch> all_;
+  std::vector<TunedScratch*> free_;
 };
 
-// Experts that run at once, and the threads of each: products of one expert are small.
+// How many experts run at once, and the threads of each: products of one expert are small.
 struct Division {
-  size_t experts = 1, jobs = 1;
   Division(const Products& products, size_t count) : jobs(products.jobs()) {
-    if (!products.on_host()) return;  // other executors do one thing at a time
-    const size_t threads = jobs == 0 ? CoreCount() : jobs;
-    experts = std::max<size_t>(1, std::min(threads, count));
-    jobs = threads / experts;
+    if (!products.on_host()) return;  // a device does one thing at a time
+    experts = ExpertsAtOnce(jobs, count);
+    jobs = (ThreadsOf(jobs) + experts - 1) / experts;
   }
+  size_t experts = 1, jobs;
 };
 
 // Bits do not depend on the division: an expert's are the same with any number of threads, and a
@@ -146,7 +163,8 @@ class HostTunedNode : public TunedNode {
     });
     return ParallelFor(places.size(), division_.experts, [&](size_t i) -> Status {
       SHARD_CHECK(CheckInterrupt());
-      return scratch_.With([&](TunedScratch& scratch) { return work(places[i], scratch); });
+      const ScratchPool::Lease scratch(scratch_);
+      return work(places[i], *scratch);
     });
   }
 
@@ -207,6 +225,10 @@ std::vector<ExpertChoices> ChoicesOf(const Routes& routes, size_t experts) {
     expert.choices.push_back(choice);
   }
   return chosen;
+}
+
+size_t ExpertsAtOnce(size_t jobs, size_t experts) {
+  return std::max<size_t>(1, std::min(ThreadsOf(jobs), experts));
 }
 
 std::unique_ptr<TunedNode> TuneOnHost(Products& products, NodeLayer& node,

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kTokensAtOnce = 4096;
 // Rows that a thread moves or adds at a time.
 constexpr size_t kRowsOfPiece = 64;
-// Fewer rows take less time than starting threads.
+// Fewer rows take less time than waking threads.
 constexpr size_t kRowsOfOneThread = 8 * kRowsOfPiece;
 // Products over tokens are fastest if rows of weights begin at a multiple of 16 bytes, so tokens of
 // zeros are added.

@@ -14,7 +14,7 @@
 namespace moepack::runtime {
 namespace {
 
-// Rows that a thread moves at a time: fewer take less time than starting threads.
+// Rows that a thread moves at a time: fewer take less time than waking threads.
 constexpr size_t kRowsMoved = 256;
 
 struct ScratchFile {

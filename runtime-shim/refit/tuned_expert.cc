@@ -80,7 +80,7 @@ Result<std::vector<double>> TunedExpert::Back(std::span<const float> factors, do
   const std::span<float> by_activation = scratch.by_activation;
   const auto down = std::span(all.down).subspan(place_ * hidden * width, hidden * width);
   SHARD_CHECK(scratch.products.MultiplyBy({down, width}, by_sum, by_activation));
-  // r.o = r.(W a + c) = (W'r).a + r.c, so that outputs need not be kept.
+  // r.o = r.(W a + c) = (W'r).a + r.c, so that the gradient may take the place of the outputs.
   std::vector<double> by_factor(tokens);
   const auto bias = all.down_bias.empty()
                         ? std::span<const float>()

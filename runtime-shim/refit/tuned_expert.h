@@ -27,7 +27,7 @@ class TunedArray {
 
 // What an expert needs to run, used by one thread at a time: products, and memory for gradients.
 struct TunedScratch {
-  Products products;
+  Products& products;
   std::vector<float> by_activation, by_matrix;
 };
 
@@ -44,8 +44,8 @@ class TunedExpert {
   // The outputs of the last Run, [t, H], without gates; Back expects the gradient with respect to
   // the sum of all experts in their place.
   std::span<float> outputs() { return outputs_; }
-  // Moves the expert's values, which the sum of all experts has times `factors`. Returns the
-  // gradient with respect to the factors, [t].
+  // Moves the expert's values. `factors`, [t]: what its outputs are multiplied by in the sum of all
+  // experts. Returns the gradient with respect to them.
   Result<std::vector<double>> Back(std::span<const float> factors, double rate,
                                    TunedScratch& scratch);
 

@@ -47,6 +47,9 @@ class TunedNode {
   virtual Status Finish() = 0;
 };
 
+// How many of these experts the host runs at once, with so many jobs.
+size_t ExpertsAtOnce(size_t jobs, size_t experts);
+
 // Both borrow products and node. `changing`: the places of experts that Move moves, ascending.
 std::unique_ptr<TunedNode> TuneOnHost(Products& products, NodeLayer& node,
                                       std::span<const size_t> changing);

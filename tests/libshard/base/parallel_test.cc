@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <latch>
@@ -126,6 +127,25 @@ TEST(RunOnThreads, WorksInsideItself) {
   };
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(ParallelFor(4, 4, inner));
   EXPECT_EQ(sum, 100u * 4 * 4950);
+}
+
+TEST(RunOnThreads, LetsTheProcessExitWhileOthersWork) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto leave = [] {
+    std::latch working(3), never(1);
+    std::thread([&] {
+      RunOnThreads(
+          2,
+          [&] {
+            working.count_down();
+            never.wait();
+          },
+          [] {});
+    }).detach();
+    working.arrive_and_wait();
+    std::exit(0);
+  };
+  EXPECT_EXIT(leave(), testing::ExitedWithCode(0), "");
 }
 
 TEST(RunOnThreads, WorksInAForkOfAProcessThatHasThreads) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/runtime-shim/refit/tiny_refit.h"
 
 namespace moepack::runtime {
@@ -94,11 +96,18 @@ TEST_F(RefitNeeds, CountsTheMomentsAndTheBatchOfATuning) {
   options.steps = {kTuneStep};
   constexpr uint64_t kMatrix = kSmallHidden * kSmallWidth;
   constexpr uint64_t kBatch = kSmallTokens / 16;  // 256 for each expert would be more
-  EXPECT_EQ(Of(options).matrix_bytes,
-            2 * kSmallKept * 3 * kMatrix * sizeof(float) +
-                kBatch * 4 * kSmallHidden * sizeof(float) +
-                kBatch * kSmallChosen * (2 * kSmallHidden + 3 * kSmallWidth) * sizeof(float) +
-                kMatrix * sizeof(float) + kHeld);
+  for (const uint32_t jobs : {1u, 3u, 100u}) {
+    options.jobs = jobs;
+    // Of each expert that runs: two matrices, and rows of its tokens.
+    const uint64_t experts = std::min<uint64_t>(jobs, kSmallKept);
+    const auto scratch = static_cast<uint64_t>(
+        2 * kMatrix + 1.0 * kBatch * kSmallChosen / kSmallKept * (kSmallHidden + kSmallWidth));
+    EXPECT_EQ(Of(options).matrix_bytes,
+              2 * kSmallKept * 3 * kMatrix * sizeof(float) +
+                  kBatch * 4 * kSmallHidden * sizeof(float) +
+                  kBatch * kSmallChosen * (2 * kSmallHidden + 3 * kSmallWidth) * sizeof(float) +
+                  experts * scratch * sizeof(float) + kHeld);
+  }
 }
 
 TEST(RefitNeedsOfASelectionBias, CountTheSampleOnWhichItIsSearched) {
