@@ -21,7 +21,7 @@ class ScratchPool {
       all_.push_back({products, {}, {}});
     } else {
       for (size_t i = 0; i < count; ++i)
-        all_.push_back({*own_.emplace_back(MakeProducts(products, jobs)), {}, {}});
+        all_.push_back({own_.emplace_back(products.executor(), jobs), {}, {}});
     }
     for (TunedScratch& scratch : all_) free_.push_back(&scratch);
   }
@@ -48,12 +48,8 @@ class ScratchPool {
   };
 
  private:
-  static std::unique_ptr<Products> MakeProducts(Products& like, size_t jobs) {
-    return std::make_unique<Products>(like.executor(), jobs);
-  }
-
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Products>> own_;
+  std::deque<Products> own_;
   std::deque<TunedScratch> all_;
   std::vector<TunedScratch*> free_;
 };
