@@ -22,7 +22,10 @@ class CalibrateRun final : public Calibrator {
  public:
   CalibrateRun(const CalibrateInput& input, const CalibrateOptions& options,
                std::unique_ptr<TwoStreams> streams)
-      : input_(input), options_(options), streams_(std::move(streams)) {}
+      : input_(input),
+        options_(options),
+        streams_(std::move(streams)),
+        products_(streams_->model().executor(), options.jobs) {}
 
   uint32_t layers() const override { return streams_->spec().layers; }
   const Calibration& text() const override { return streams_->text(); }
@@ -120,7 +123,7 @@ class CalibrateRun final : public Calibrator {
   Result<std::vector<MomentPair>> MeasureGroups(std::vector<InputGroup>& groups) {
     std::vector<MomentPairSums> sums;
     for (const InputGroup& group : groups)
-      sums.emplace_back(group.parts.front().columns, options_.jobs);
+      sums.emplace_back(group.parts.front().columns, products_);
     std::vector<std::vector<float>> own(groups.size());
     for (const WindowBatch& batch : streams_->batches()) {
       SHARD_CHECK(CheckInterrupt());
@@ -134,13 +137,16 @@ class CalibrateRun final : public Calibrator {
         // Matrices that are not multiplied with every token are encoded plainly.
         if (own[i].size() != batch.tokens * columns || groups[i].rows.size() != own[i].size())
           continue;
-        sums[i].Add(own[i], groups[i].rows, streams_->HeldOutFrom(batch.first));
+        SHARD_CHECK(sums[i].Add(own[i], groups[i].rows, streams_->HeldOutFrom(batch.first)));
       }
       streams_->Advance(batch.tokens);
     }
     watch().Stop();
     std::vector<MomentPair> moments;
-    for (MomentPairSums& one : sums) moments.push_back(one.Finish());
+    for (MomentPairSums& one : sums) {
+      SHARD_TRY(MomentPair pair, one.Finish());
+      moments.push_back(std::move(pair));
+    }
     return moments;
   }
 
@@ -199,16 +205,17 @@ class CalibrateRun final : public Calibrator {
     const HostTensor* const output = streams_->model().weights().FindTrunk("output.weight");
     if (output == nullptr || !input_.types.contains(output->name)) return Ok();
     const size_t columns = output->shape.back();
-    MomentPairSums sums(columns, options_.jobs);
+    MomentPairSums sums(columns, products_);
     std::vector<float> own, full;
     for (const WindowBatch& batch : streams_->batches()) {
       SHARD_CHECK(streams_->InputsOfOutput(batch, Of::kEncoded, own));
       SHARD_CHECK(streams_->InputsOfOutput(batch, Of::kFull, full));
-      sums.Add(own, full, streams_->HeldOutFrom(batch.first));
+      SHARD_CHECK(sums.Add(own, full, streams_->HeldOutFrom(batch.first)));
       streams_->Advance(batch.tokens);
     }
     const quant::Format* const type = TypeOf(*output);
-    const MatrixEncoder encoder(sums.Finish(), std::span(&type, 1), {}, options_);
+    SHARD_TRY(MomentPair moments, sums.Finish());
+    const MatrixEncoder encoder(std::move(moments), std::span(&type, 1), {}, options_);
     const std::vector<float> weights = DecodedRows(*output, 0, RowsOf(*output));
     encoded.tensors[output->name] = encoder.Encode({weights, columns, type}, encoded.outcome);
     return Ok();
@@ -217,6 +224,7 @@ class CalibrateRun final : public Calibrator {
   const CalibrateInput& input_;
   const CalibrateOptions& options_;
   std::unique_ptr<TwoStreams> streams_;
+  Products products_;
   std::set<const HostTensor*> pending_;  // of the layer's trunk, not encoded yet
   bool after_experts_ = false;           // what Probe runs
 };

@@ -13,6 +13,7 @@
 #include "quant/point_grids.h"
 #include "runtime-shim/calibrate/feedback.h"
 #include "runtime-shim/cpu/panels.h"
+#include "runtime-shim/refit/products.h"
 #include "runtime-shim/session/device_model.h"
 #include "runtime-shim/session/layer_pass.h"
 
@@ -137,8 +138,8 @@ double LeastSeconds(const Run& run) {
   return least;
 }
 
-// Multiply-adds per second of one thread.
-double ProductRate() {
+// Multiply-adds per second of one thread of the host.
+double HostProductRate() {
   constexpr size_t kRows = 256, kDepth = 1024, kRepeats = 8;
   const std::vector<float> factors(kRows * kDepth, 0.5f), panel(kDepth * kPanelColumns, 0.25f);
   std::vector<float> out(kRows * kPanelColumns);
@@ -149,11 +150,11 @@ double ProductRate() {
   return kRepeats * kRows * kDepth * kPanelColumns / seconds;
 }
 
-// What one thread takes for products, and for factors and rows of n columns.
+// What one thread takes for factors and rows of n columns.
 class Trials {
  public:
   double SecondsFor(const Effort& work) {
-    double seconds = work.products / rate_;
+    double seconds = 0;
     for (const auto& [n, count] : work.factors) seconds += count * FactorSeconds(n);
     for (const auto& [row, count] : work.rows)
       seconds += kEncodings * count * RowSeconds(*row.first, row.second);
@@ -206,7 +207,6 @@ class Trials {
     return trial;
   }
 
-  const double rate_ = ProductRate();
   std::map<size_t, Trial> trials_;
   std::map<std::pair<const quant::Format*, uint64_t>, double> rows_;
 };
@@ -294,12 +294,20 @@ uint64_t TokensForCalibration(const Model& model, const TensorTypes& types) {
   return static_cast<uint64_t>(std::ceil(most));
 }
 
-CalibrateEstimate EstimateCalibration(const Model& model, const TensorTypes& types,
-                                      const CalibrateShape& shape) {
+Result<CalibrateEstimate> EstimateCalibration(const Model& model, const TensorTypes& types,
+                                              const CalibrateShape& shape) {
   const auto& device = static_cast<const DeviceModel&>(model);
   const ModelSpec& spec = device.spec();
   const ModelWork layers = WorkOfModel(device, types);
   const std::vector<Effort> groups = WorkOfGroups(layers, spec.layers, shape);
+  const auto jobs = static_cast<double>(ThreadsOf(shape.jobs));
+  Products products(device.executor(), shape.jobs);
+  double rate = 0;
+  if (products.on_host()) {
+    rate = jobs * HostProductRate();
+  } else {
+    SHARD_TRY(rate, RateOf(products));
+  }
   Trials trials;
   const auto seconds = [&](uint32_t machines) {
     Effort work;
@@ -307,8 +315,7 @@ CalibrateEstimate EstimateCalibration(const Model& model, const TensorTypes& typ
       work.Add(WorkOf(one, static_cast<double>(shape.tokens), machines), 1);
     const size_t share = (groups.size() + machines - 1) / machines;
     for (size_t i = 0; i < share; ++i) work.Add(groups[i], 1);
-    const size_t jobs = ThreadsOf(shape.jobs);
-    return trials.SecondsFor(work) / static_cast<double>(jobs);
+    return work.products / rate + trials.SecondsFor(work) / jobs;
   };
   CalibrateEstimate estimate;
   estimate.seconds = seconds(1);

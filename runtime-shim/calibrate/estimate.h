@@ -38,9 +38,10 @@ struct CalibrateShape {
   std::span<const GroupExperts> groups = {};  // that are calibrated for their own nodes
 };
 
-// Tries the kernels on some rows of each type and length, which takes a second at most for each.
-CalibrateEstimate EstimateCalibration(const Model& model, const TensorTypes& types,
-                                      const CalibrateShape& shape);
+// Tries the model's executor, and the kernels on some rows of each type and length, which takes a
+// second at most for each. Errors are those of a device.
+Result<CalibrateEstimate> EstimateCalibration(const Model& model, const TensorTypes& types,
+                                              const CalibrateShape& shape);
 
 // Tokens for each input of a matrix that are enough: more of them lowered the divergence of
 // fixtures/tiny-moe by little (docs/calibration.md, "How much closer").

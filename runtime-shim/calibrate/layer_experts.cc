@@ -176,7 +176,7 @@ class ExpertsRun {
   // The moments of the layer's input, towards which those of experts with few tokens are shrunk.
   Status MeasureLayer() {
     const RowStore &inputs = *layer_.own.inputs, &full = *layer_.full.inputs;
-    MomentSums sums(inputs.width(), true, jobs());
+    MomentSums sums(inputs.width(), true, products_);
     std::vector<float> own, whole;
     for (uint64_t first = 0; first < inputs.count(); first += kTokensOfBlock) {
       const size_t count = std::min<uint64_t>(kTokensOfBlock, inputs.count() - first);
@@ -184,9 +184,9 @@ class ExpertsRun {
       whole.resize(own.size());
       SHARD_CHECK(inputs.Read(first, own));
       SHARD_CHECK(full.Read(first, whole));
-      sums.Add(own, whole);
+      SHARD_CHECK(sums.Add(own, whole));
     }
-    layer_moments_ = sums.Finish();
+    SHARD_TRY(layer_moments_, sums.Finish());
     return Ok();
   }
 
@@ -228,13 +228,12 @@ class ExpertsRun {
   // The moments of the inputs of gate and up. The error of an output counts as much as its gate.
   Result<MomentPair> InputsOf(const ExpertTokens& tokens) {
     const RowStore& inputs = *layer_.own.inputs;
-    MomentPairSums sums(inputs.width(), jobs());
+    MomentPairSums sums(inputs.width(), products_);
     const Status done = ForBlocks(inputs, &*layer_.full.inputs, tokens,
                                   [&](size_t first, std::span<const float> gates) {
                                     ScaleRows(gates, x_);
                                     ScaleRows(gates, full_);
-                                    sums.Add(x_, full_, HeldOutFrom(tokens, first));
-                                    return Ok();
+                                    return sums.Add(x_, full_, HeldOutFrom(tokens, first));
                                   });
     SHARD_CHECK(done);
     return sums.Finish();
@@ -308,9 +307,10 @@ class ExpertsRun {
         ScaleRows(own.gates, inputs);
         ScaleRows(own.gates, target);
       }
-      MomentPairSums sums(source.width, jobs());
-      sums.Add(inputs, target, HeldOutFrom(own, 0));
-      const MatrixEncoder encoder(sums.Finish(), matrices_->TypesOf(/*down=*/true),
+      MomentPairSums sums(source.width, products_);
+      SHARD_CHECK(sums.Add(inputs, target, HeldOutFrom(own, 0)));
+      SHARD_TRY(MomentPair moments, sums.Finish());
+      const MatrixEncoder encoder(std::move(moments), matrices_->TypesOf(/*down=*/true),
                                   {layer_.options.shrink, nullptr}, layer_.options);
       EncodeMatrices(place, /*down=*/true, encoder, source);
     }

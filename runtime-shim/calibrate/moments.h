@@ -6,6 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "libshard/base/result.h"
+#include "runtime-shim/refit/products.h"
+
 namespace moepack::runtime {
 
 // For inputs x of n columns in the encoded model, and x_full of the same tokens in the model
@@ -24,29 +27,26 @@ struct InputMoments {
   void Add(const InputMoments& other);
 };
 
-// Adds up moments row by row. The sums depend on how rows are divided into calls only by rounding
-// of floats within kRowsOfSum rows (moments.cc), and not on the number of threads.
+// Adds up moments row by row, with the products of an executor: in F32 for kTokensOfSum rows each,
+// whose sums are added up in F64. How rows are divided into calls and threads affects no bit.
 class MomentSums {
  public:
-  // `jobs`: threads, 0 for one per core.
-  MomentSums(size_t columns, bool drift, size_t jobs);
+  // Borrows the products.
+  MomentSums(size_t columns, bool drift, Products& products);
 
   // Rows of `columns` values, and those of the whole model; `full` is empty if drift is not summed.
-  void Add(std::span<const float> rows, std::span<const float> full);
-  InputMoments Finish();
+  // Errors are those of a device.
+  Status Add(std::span<const float> rows, std::span<const float> full);
+  Result<InputMoments> Finish();
 
  private:
-  void Turn(const std::vector<float>& rows, std::vector<float>& turned) const;
-  void Multiply();  // what is held, into the float sums
-  void Flush();     // the float sums, into the doubles
+  Status Multiply();  // what is held
 
-  size_t columns_, padded_, jobs_;
+  size_t columns_, most_rows_;
   bool drift_;
+  Products& products_;
   InputMoments sums_;
-  size_t held_ = 0, unflushed_ = 0;
-  std::vector<float> rows_, drift_rows_;  // that are held, [kRowsHeld, padded]
-  std::vector<float> turned_, drifts_;    // the same as columns
-  std::vector<float> own_, drift_sums_;   // by tile of columns: [padded, kPanelColumns]
+  std::vector<float> rows_, drift_rows_;  // that are held, [at most most_rows_, columns_]
 };
 
 // The moments of the text that is learned from, and of the text that is held out.
@@ -57,23 +57,30 @@ struct MomentPair {
 // Adds up both, with drift.
 class MomentPairSums {
  public:
-  MomentPairSums(size_t columns, size_t jobs)
-      : columns_(columns), fit_(columns, true, jobs), fold_(columns, true, jobs) {}
+  MomentPairSums(size_t columns, Products& products)
+      : columns_(columns), fit_(columns, true, products), fold_(columns, true, products) {}
 
   // Row i is of a token that is held out if held_out(i).
   template <class HeldOut>
-  void Add(std::span<const float> rows, std::span<const float> full, const HeldOut& held_out) {
+  Status Add(std::span<const float> rows, std::span<const float> full, const HeldOut& held_out) {
     const size_t count = rows.size() / columns_;
     for (size_t begin = 0; begin < count;) {
       const bool fold = held_out(begin);
       size_t end = begin + 1;
       while (end < count && held_out(end) == fold) ++end;
       const size_t at = begin * columns_, size = (end - begin) * columns_;
-      (fold ? fold_ : fit_).Add(rows.subspan(at, size), full.subspan(at, size));
+      MomentSums& sums = fold ? fold_ : fit_;
+      SHARD_CHECK(sums.Add(rows.subspan(at, size), full.subspan(at, size)));
       begin = end;
     }
+    return Ok();
   }
-  MomentPair Finish() { return {fit_.Finish(), fold_.Finish()}; }
+  Result<MomentPair> Finish() {
+    MomentPair pair;
+    SHARD_TRY(pair.fit, fit_.Finish());
+    SHARD_TRY(pair.fold, fold_.Finish());
+    return pair;
+  }
 
  private:
   size_t columns_;

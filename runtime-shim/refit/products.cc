@@ -1,7 +1,10 @@
 #include "runtime-shim/refit/products.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <functional>
+#include <limits>
 
 #include "libshard/base/parallel.h"
 #include "quant/format.h"
@@ -49,6 +52,27 @@ constexpr uint64_t kSpareOfStep = 4;
 // Rows of an executor as the weights of a product.
 Matrix AsWeights(const Rows& rows) {
   return {rows.buffer, rows.offset * sizeof(float), FloatFormat(), rows.count, rows.width};
+}
+
+// Rows, columns and tokens of the product that measures how fast an executor is.
+constexpr uint32_t kTrialWidth = 1024;
+// So many are asked for at once where they stay on a device.
+constexpr size_t kTrialsAtOnce = 32;
+constexpr std::chrono::duration<double> kTrialTime{1};
+
+// Multiply-adds per second of the fastest of several calls, each of which runs `products` products,
+// because other work on the machine only makes them slower.
+Result<double> RateOfCalls(size_t products, const std::function<Status()>& call) {
+  std::chrono::duration<double> all{}, least{std::numeric_limits<double>::infinity()};
+  while (all < kTrialTime) {
+    const auto start = std::chrono::steady_clock::now();
+    SHARD_CHECK(call());
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    least = std::min(least, taken);
+    all += taken;
+  }
+  constexpr double kWidth = kTrialWidth;
+  return kWidth * kWidth * kWidth * static_cast<double>(products) / least.count();
 }
 
 }  // namespace
@@ -352,6 +376,27 @@ void Products::MeasureOnHost(const MlpWeights& expert, const ExpertForm& form,
   for (size_t i = 0; i < inner; ++i)
     sizes[i] = {SizeOf(std::span(explained_).subspan(i * width, width)).norm,
                 static_cast<float>(std::sqrt(squares[i]))};
+}
+
+Result<double> RateOf(Products& products) {
+  Executor& executor = products.executor();
+  const std::vector<float> values(size_t{kTrialWidth} * kTrialWidth, 0.5f);
+  const auto bytes = std::as_bytes(std::span(values));
+  SHARD_TRY(const BufferPtr buffer, executor.Load(bytes));
+  if (DenseAlgebra* const algebra = products.algebra()) {
+    SHARD_TRY(const BufferPtr result, executor.Allocate(bytes.size()));
+    const Rows rows = {buffer.get(), 0, kTrialWidth, kTrialWidth, kTrialWidth};
+    const Rows out = {result.get(), 0, kTrialWidth, kTrialWidth, kTrialWidth};
+    return RateOfCalls(kTrialsAtOnce, [&] {
+      for (size_t i = 0; i < kTrialsAtOnce; ++i)
+        algebra->Multiply(Straight(rows), Turned(rows), out);
+      return executor.Finish();
+    });
+  }
+  Linear weights;
+  weights.weight = {buffer.get(), 0, FloatFormat(), kTrialWidth, kTrialWidth};
+  std::vector<float> out(values.size());
+  return RateOfCalls(1, [&] { return products.Apply(weights, values, out); });
 }
 
 }  // namespace moepack::runtime

@@ -149,4 +149,8 @@ class Products {
   std::vector<float> host_tokens_, host_residuals_, phi_, explained_;
 };
 
+// Multiply-adds per second of products of rows on the host, or of those that stay on a device with
+// dense algebra. Takes about a second; errors are those of the executor.
+Result<double> RateOf(Products& products);
+
 }  // namespace moepack::runtime

@@ -30,9 +30,11 @@ const InputMoments& SomeMoments() {
   static const InputMoments moments = [] {
     const std::vector<float> rows = RandomValues(kTokens * kColumns, 1),
                              full = RandomValues(kTokens * kColumns, 2);
-    MomentSums sums(kColumns, true, 0);
-    sums.Add(rows, full);
-    return sums.Finish();
+    const auto executor = OpenExecutor("cpu", {});
+    Products products(**executor, 0);
+    MomentSums sums(kColumns, true, products);
+    static_cast<void>(sums.Add(rows, full));
+    return *sums.Finish();
   }();
   return moments;
 }
@@ -55,9 +57,11 @@ BENCHMARK(PanelProducts<AddPanelProductsRef>)
 void Moments(benchmark::State& state) {
   const std::vector<float> rows = RandomValues(kTokens * kColumns, 1),
                            full = RandomValues(kTokens * kColumns, 2);
+  const auto executor = OpenExecutor("cpu", {.threads = 1});
+  Products products(**executor, 1);
   for (auto _ : state) {
-    MomentSums sums(kColumns, true, 1);
-    sums.Add(rows, full);
+    MomentSums sums(kColumns, true, products);
+    if (!sums.Add(rows, full)) state.SkipWithError("no products");
     benchmark::DoNotOptimize(sums.Finish());
   }
   state.SetItemsProcessed(state.iterations() * kSquare * static_cast<int64_t>(kTokens) * 3 / 2);

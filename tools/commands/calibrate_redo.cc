@@ -47,7 +47,11 @@ Status LoadSource(const manifest::VerifyOptions& options, CalibratedRedoInputs& 
     return Error{Code::kMismatch,
                  Cat(WithoutSecrets(options.against), ": model version: expected ", expected,
                      " as in the calibration, found ", model.Version(""))};
-  SHARD_TRY(inputs.source, LoadForCalibration(source, model_options, options.jobs));
+  const runtime::NodeOptions loading =
+      OptionsToCalibrate(model_options, options.jobs, inputs.options.executor, /*device=*/0);
+  SHARD_TRY(auto executor,
+            OpenRecordedExecutor(loading, inputs.store->directory().string(), "the calibration"));
+  SHARD_TRY(inputs.source, LoadForCalibration(source, loading, std::move(executor)));
   inputs.options.jobs = static_cast<uint32_t>(options.jobs);
   return Ok();
 }

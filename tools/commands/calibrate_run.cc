@@ -262,6 +262,18 @@ void WarnOfText(const std::vector<TokenSession>& texts, uint64_t tokens, uint64_
              "; matrices that feedback does not help are encoded ", "without it")});
 }
 
+void WarnOfExecutor(runtime::Executor& executor) {
+  PrintWarnings(WarnWithoutAlgebra(executor, "calibration",
+                                   "the device sums second moments in more and smaller pieces"));
+}
+
+Result<CalibrateModel> LoadFor(const CalibrateRun& run) {
+  const runtime::NodeOptions options = OptionsToCalibrate(
+      run.named.model, run.jobs, run.arguments.options.executor, run.arguments.device);
+  SHARD_TRY(std::shared_ptr<runtime::Executor> executor, OpenExecutor(options));
+  return LoadForCalibration(run.source, options, std::move(executor));
+}
+
 }  // namespace
 }  // namespace calibrate_run
 
@@ -269,20 +281,27 @@ std::string CalibratedStoreBeside(const std::string& output) {
   return output.substr(0, output.find_last_not_of('/') + 1) + calibrate_run::kSuffix;
 }
 
-Result<CalibrateModel> LoadForCalibration(const moepack::Source& source,
-                                          const ModelOptions& options, size_t jobs) {
-  RuntimeArguments runtime;
-  runtime.load.model = options;
-  runtime.load.jobs = static_cast<uint32_t>(jobs);
-  runtime.device.threads = runtime.load.jobs;
-  runtime.device.packed = true;
+runtime::NodeOptions OptionsToCalibrate(const ModelOptions& model, size_t jobs,
+                                        const std::string& executor, uint32_t device) {
+  runtime::NodeOptions options;
+  options.load.model = model;
+  options.load.jobs = static_cast<uint32_t>(jobs);
   // A calibration goes through the model once, so it never needs the experts of two layers.
-  runtime.load.experts_later = true;
+  options.load.experts_later = true;
+  options.executor = executor;
+  options.device.device = device;
+  options.device.threads = options.load.jobs;
+  options.device.packed = true;
+  return options;
+}
+
+Result<CalibrateModel> LoadForCalibration(const moepack::Source& source,
+                                          const runtime::NodeOptions& options,
+                                          std::shared_ptr<runtime::Executor> executor) {
   CalibrateModel out;
   out.watch = std::make_unique<runtime::ProductWatch>();
-  SHARD_TRY(std::shared_ptr<runtime::Executor> executor, OpenExecutor(runtime));
   executor = std::make_shared<runtime::ObservedExecutor>(std::move(executor), *out.watch);
-  SHARD_TRY(std::shared_ptr<const runtime::Weights> weights, LoadSource(source, runtime));
+  SHARD_TRY(std::shared_ptr<const runtime::Weights> weights, LoadSource(source, options));
   SHARD_TRY(out.loaded, LoadModel(std::move(weights), std::move(executor)));
   out.watch->SetWeights(*out.loaded.weights);
   return out;
@@ -368,7 +387,7 @@ Result<double> RunCalibration(const CalibrateRun& run) {
   SHARD_CHECK(CheckCanCalibrate(run));
   SHARD_CHECK(CheckTextFiles(run.arguments.texts));
   const runtime::TensorTypes types = TypesOf(run.typed);
-  SHARD_TRY(const CalibrateModel source, LoadForCalibration(run.source, run.named.model, run.jobs));
+  SHARD_TRY(const CalibrateModel source, LoadFor(run));
   SHARD_TRY(const std::vector<TokenSession> texts, ReadTexts(run, source.loaded));
   const runtime::CalibrateOptions options = OptionsFor(run);
   Progress progress("calibrating", ProgressUnit::kTokens);
@@ -382,6 +401,7 @@ Result<double> RunCalibration(const CalibrateRun& run) {
   progress.Clear();
   WarnOfText(texts, calibrator->text().tokens,
              runtime::TokensForCalibration(*source.loaded.model, types));
+  WarnOfExecutor(*source.loaded.executor);
   const std::string part = TakenLines(calibrator->text().buckets);
   if (!part.empty()) PrintMessage(part);
   // What is refused leaves no store behind.
@@ -412,7 +432,7 @@ Result<CalibrateNeeds> EstimateNeeds(const CalibrateRun& run) {
   using namespace calibrate_run;
   SHARD_CHECK(CheckCanCalibrate(run));
   SHARD_CHECK(CheckTextFiles(run.arguments.texts));
-  SHARD_TRY(const CalibrateModel source, LoadForCalibration(run.source, run.named.model, run.jobs));
+  SHARD_TRY(const CalibrateModel source, LoadFor(run));
   SHARD_TRY(const std::vector<TokenSession> texts, ReadTexts(run, source.loaded));
   const runtime::CalibrateOptions options = OptionsFor(run);
   SHARD_TRY(const runtime::Calibration taken,
@@ -421,14 +441,12 @@ Result<CalibrateNeeds> EstimateNeeds(const CalibrateRun& run) {
   const std::vector<runtime::GroupExperts> groups =
       run.groups ? ExpertsOf(*run.groups) : std::vector<runtime::GroupExperts>();
   const uint32_t machines = run.task ? run.task->count : 1;
-  CalibrateNeeds needs{runtime::EstimateCalibration(*source.loaded.model, TypesOf(run.typed),
-                                                    {taken.tokens, options.jobs, machines, groups}),
-                       taken.buckets,
-                       taken.tokens,
-                       options.memory,
-                       machines,
-                       groups.size()};
+  CalibrateNeeds needs{{}, taken.buckets, taken.tokens, options.memory, machines, groups.size()};
+  SHARD_TRY(needs.estimate,
+            runtime::EstimateCalibration(*source.loaded.model, TypesOf(run.typed),
+                                         {taken.tokens, options.jobs, machines, groups}));
   WarnOfText(texts, taken.tokens, needs.estimate.tokens_needed);
+  WarnOfExecutor(*source.loaded.executor);
   return needs;
 }
 

@@ -34,7 +34,11 @@ struct CalibrateModel {
   LoadedModel loaded;
 };
 Result<CalibrateModel> LoadForCalibration(const moepack::Source& source,
-                                          const ModelOptions& options, size_t jobs);
+                                          const runtime::NodeOptions& options,
+                                          std::shared_ptr<runtime::Executor> executor);
+// How the model of a calibration is loaded and run.
+runtime::NodeOptions OptionsToCalibrate(const ModelOptions& model, size_t jobs,
+                                        const std::string& executor, uint32_t device);
 
 // The groups of a refit, whose experts are encoded after the whole model. Borrows both.
 struct RefittedGroups {

@@ -62,15 +62,6 @@ Status CheckTexts(const RefitRecord& record, const std::vector<CalibrationText>&
       "distribution.json has their digests under refit.calibration"};
 }
 
-// Another executor would round differently.
-Result<std::shared_ptr<runtime::Executor>> OpenRecorded(const RuntimeArguments& arguments,
-                                                        const std::string& store) {
-  auto opened = OpenExecutor(arguments);
-  if (opened) return opened;
-  return std::move(opened).error().Within(
-      Cat(Shown(store), ": the refit was computed by executor ", Quoted(arguments.executor)));
-}
-
 Status LoadWhole(const manifest::VerifyOptions& options, const RedoArguments& arguments,
                  RedoInputs& inputs) {
   RuntimeArguments runtime;
@@ -87,7 +78,8 @@ Status LoadWhole(const manifest::VerifyOptions& options, const RedoArguments& ar
   if (model.Version("") != expected)
     return Error{Code::kMismatch, Cat(WithoutSecrets(runtime.source), ": model version: expected ",
                                       expected, " as in the refit, found ", model.Version(""))};
-  SHARD_TRY(auto executor, OpenRecorded(runtime, inputs.store->directory().string()));
+  SHARD_TRY(auto executor,
+            OpenRecordedExecutor(runtime, inputs.store->directory().string(), "the refit"));
   SHARD_TRY(inputs.whole, LoadModel(runtime.source, runtime, std::move(executor)));
   SHARD_TRY(inputs.texts, ReadSessions(arguments.texts, inputs.whole.model->vocabulary(),
                                        TokenizeAs(inputs.whole.weights)));

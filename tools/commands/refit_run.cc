@@ -1,9 +1,7 @@
 #include "tools/commands/refit_run.h"
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <set>
 
@@ -24,12 +22,6 @@
 
 namespace moepack::cli {
 namespace {
-
-// Rows, columns and tokens of the product that measures how fast this machine is.
-constexpr uint32_t kTrialWidth = 1024;
-// So many are asked for at once where they stay on a device.
-constexpr size_t kTrialsAtOnce = 32;
-constexpr std::chrono::duration<double> kTrialTime{1};
 
 Result<std::vector<TokenSession>> ReadCalibration(const RefitRun& run) {
   return ReadSessions(run.arguments.texts, run.loaded.model->vocabulary(),
@@ -116,49 +108,11 @@ std::vector<std::string> WarningsOf(const RefitRun& run, const std::vector<Token
     warnings.push_back(
         "quantized source: experts are refitted to what the quantized model does, "
         "and lose again when they are quantized once more");
-  if (const std::optional<Error> missing = run.loaded.executor->WithoutAlgebra())
-    warnings.push_back(Cat("slow refit: ", missing->message,
-                           "; the device is asked for single products, and the CPU factorizes",
-                           missing->hint.empty() ? "" : "; ", missing->hint));
+  const auto slow =
+      WarnWithoutAlgebra(*run.loaded.executor, "refit",
+                         "the device is asked for single products, and the CPU factorizes");
+  warnings.insert(warnings.end(), slow.begin(), slow.end());
   return warnings;
-}
-
-// Multiply-adds per second of the fastest of several calls, each of which runs `products` products,
-// because other work on the machine only makes them slower.
-Result<double> RateOfCalls(size_t products, const std::function<Status()>& call) {
-  std::chrono::duration<double> all{}, least{std::numeric_limits<double>::infinity()};
-  while (all < kTrialTime) {
-    const auto start = std::chrono::steady_clock::now();
-    SHARD_CHECK(call());
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-    least = std::min(least, taken);
-    all += taken;
-  }
-  constexpr double kWidth = kTrialWidth;
-  return kWidth * kWidth * kWidth * static_cast<double>(products) / least.count();
-}
-
-// How fast the products of a refit are: with rows on the host, or on a device with dense algebra,
-// where a refit keeps them.
-Result<double> RateOf(runtime::Executor& executor, size_t jobs) {
-  const std::vector<float> values(size_t{kTrialWidth} * kTrialWidth, 0.5f);
-  const auto bytes = std::as_bytes(std::span(values));
-  runtime::Products products(executor, jobs);
-  SHARD_TRY(const runtime::BufferPtr buffer, executor.Load(bytes));
-  if (runtime::DenseAlgebra* const algebra = products.algebra()) {
-    SHARD_TRY(const runtime::BufferPtr result, executor.Allocate(bytes.size()));
-    const runtime::Rows rows = {buffer.get(), 0, kTrialWidth, kTrialWidth, kTrialWidth};
-    const runtime::Rows out = {result.get(), 0, kTrialWidth, kTrialWidth, kTrialWidth};
-    return RateOfCalls(kTrialsAtOnce, [&] {
-      for (size_t i = 0; i < kTrialsAtOnce; ++i)
-        algebra->Multiply(runtime::Straight(rows), runtime::Turned(rows), out);
-      return executor.Finish();
-    });
-  }
-  runtime::Linear weights;
-  weights.weight = {buffer.get(), 0, quant::FindFormat("f32"), kTrialWidth, kTrialWidth};
-  std::vector<float> out(values.size());
-  return RateOfCalls(1, [&] { return products.Apply(weights, values, out); });
 }
 
 // Prints what a store that is finished has, after checking its files. False for any other store.
@@ -268,7 +222,8 @@ Result<RefitNeeds> EstimateNeeds(const RefitRun& run) {
   const runtime::RefitInput input = InputOf(run, texts);
   SHARD_TRY(const runtime::Calibration taken, runtime::CheckRefit(input, options));
   PrintWarnings(WarningsOf(run, texts, taken.tokens));
-  SHARD_TRY(const double rate, RateOf(*run.loaded.executor, options.jobs));
+  runtime::Products products(*run.loaded.executor, options.jobs);
+  SHARD_TRY(const double rate, runtime::RateOf(products));
   const uint32_t machines = MachinesFor(run, taken);
   return RefitNeeds{EstimateOf(run, taken.tokens),
                     taken.buckets,

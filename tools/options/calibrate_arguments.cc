@@ -10,6 +10,7 @@
 #include "runtime-shim/cpu/dots.h"
 #include "tools/base/sections.h"
 #include "tools/options/options.h"
+#include "tools/options/runtime_options.h"
 
 namespace moepack::cli {
 namespace calibrate_options {
@@ -42,10 +43,11 @@ constexpr CountParameter kCounts[] = {
      [](runtime::CalibrateOptions& o, uint64_t value) { o.least_tokens = value; }},
 };
 
+constexpr const char* kExecutorParameter = "executor";
+
 // What the options of a run do not decide.
 TextParameters OfThisMachine() {
   return {{"method", kMethod},
-          {"executor", "cpu"},
           {"instructions", runtime::DotInstructions()},
           {"damping", Cat(runtime::kFeedbackDamping)}};
 }
@@ -109,7 +111,8 @@ void AddHeldOut(CLI::App& app, const std::string& prefix, CalibrateArguments& ar
                "Only warn of text that is both held out and calibrated on.");
 }
 
-void AddResources(CLI::App& app, const std::string& prefix, runtime::CalibrateOptions& options) {
+void AddResources(CLI::App& app, const std::string& prefix, CalibrateArguments& arguments) {
+  runtime::CalibrateOptions& options = arguments.options;
   if (!prefix.empty()) {
     app.add_option(Cat("--", prefix, "memory"), options.memory,
                    "Upper bound for activations and matrices of a calibration, about, without the "
@@ -121,6 +124,8 @@ void AddResources(CLI::App& app, const std::string& prefix, runtime::CalibrateOp
                  "Directory for activations of a calibration that do not fit into memory. Default: "
                  "TMPDIR or /tmp.")
       ->type_name("DIR");
+  AddExecutorChoice(app, prefix, "Where the model of a calibration runs", options.executor,
+                    arguments.device);
 }
 
 }  // namespace
@@ -137,7 +142,7 @@ void AddCalibrate(CLI::App& app, const std::string& prefix, CalibrateArguments& 
   AddCalibrationTexts(app, prefix, arguments.texts);
   AddChoiceOfText(app, prefix, arguments.options);
   AddHeldOut(app, prefix, arguments);
-  AddResources(app, prefix, arguments.options);
+  AddResources(app, prefix, arguments);
   const std::vector<CLI::Option*> options = app.get_options();
   // Token ids alone are calibration text, too.
   CLI::Option* const texts = app.get_option("--calibrate");
@@ -173,6 +178,7 @@ std::vector<std::string> RecordCalibrateOptions(const CalibrateArguments& argume
   add_changed("--calibrate-keep-back", options.fold, usual.fold);
   add_changed("--calibrate-least-tokens", options.least_tokens, usual.least_tokens);
   add_changed("--calibrate-shrink", options.shrink, usual.shrink);
+  add_changed("--calibrate-executor", options.executor, usual.executor);
   return words;
 }
 
@@ -181,6 +187,7 @@ void RecordParameters(const runtime::CalibrateOptions& options, CalibratedRecord
   for (const auto& count : calibrate_options::kCounts)
     record.parameters[count.name] = Cat(count.get(options));
   record.parameters["shrink"] = Cat(options.shrink);
+  record.parameters[calibrate_options::kExecutorParameter] = options.executor;
 }
 
 Result<runtime::CalibrateOptions> CalibrateOptionsOf(const std::string& where,
@@ -209,6 +216,7 @@ Result<runtime::CalibrateOptions> CalibrateOptionsOf(const std::string& where,
   options.shrink = std::strtod(shrink.c_str(), &end);
   if (shrink.empty() || *end != '\0' || !std::isfinite(options.shrink) || options.shrink < 0)
     return wrong(Code::kCorrupt, "shrink", "a number");
+  options.executor = text(calibrate_options::kExecutorParameter);
   return options;
 }
 

@@ -91,15 +91,21 @@ void AddGroup(CLI::App& app, const char* help, std::optional<uint32_t>& group) {
   app.add_option("--group", group, help)->type_name("G")->transform(AsCount(0, kMaxGroups - 1));
 }
 
-void AddExecutor(CLI::App& app, runtime::NodeOptions& options) {
-  StartSection(app, "Resources");
-  app.add_option("--executor", options.executor, "Where to run: cpu (default), vulkan or cuda.")
+void AddExecutorChoice(CLI::App& app, const std::string& prefix, const char* where,
+                       std::string& executor, uint32_t& device) {
+  app.add_option(Cat("--", prefix, "executor"), executor,
+                 Cat(where, ": cpu (default), vulkan or cuda."))
       ->type_name("NAME")
       ->transform(OneOf(ExecutorNames()));
-  app.add_option("--device", options.device.device,
+  app.add_option(Cat("--", prefix, "device"), device,
                  "Which of the executor's devices to use, counted from 0. Default: 0.")
       ->type_name("N")
       ->transform(AsCount(0, kMaxDevices - 1));
+}
+
+void AddExecutor(CLI::App& app, runtime::NodeOptions& options) {
+  StartSection(app, "Resources");
+  AddExecutorChoice(app, "", "Where to run", options.executor, options.device.device);
   app.add_option("--threads", options.device.threads,
                  "CPU threads that compute tokens. Default: one per core.")
       ->type_name("N")
@@ -167,6 +173,23 @@ Result<std::shared_ptr<const runtime::Weights>> LoadSource(const std::string& so
 Result<std::shared_ptr<const runtime::Weights>> LoadSource(const moepack::Source& source,
                                                            const runtime::NodeOptions& options) {
   return LoadFrom(source, options);
+}
+
+Result<std::shared_ptr<runtime::Executor>> OpenRecordedExecutor(const runtime::NodeOptions& options,
+                                                                const std::string& store,
+                                                                const char* made) {
+  auto opened = OpenExecutor(options);
+  if (opened) return opened;
+  return std::move(opened).error().Within(
+      Cat(Shown(store), ": ", made, " was computed by executor ", Quoted(options.executor)));
+}
+
+std::vector<std::string> WarnWithoutAlgebra(runtime::Executor& executor, const char* slow,
+                                            const char* what) {
+  const std::optional<Error> missing = executor.WithoutAlgebra();
+  if (!missing) return {};
+  return {Cat("slow ", slow, ": ", missing->message, "; ", what, missing->hint.empty() ? "" : "; ",
+              missing->hint)};
 }
 
 uint32_t VocabularyOf(const runtime::Weights& weights) {

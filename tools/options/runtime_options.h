@@ -33,7 +33,11 @@ Status CheckRuntimeOptions(const std::string& source, const runtime::NodeOptions
                            const std::string& against);
 // --group; without it: all groups that are loaded.
 void AddGroup(CLI::App& app, const char* help, std::optional<uint32_t>& group);
-// --executor, --device, --threads (that compute), --jobs (that load).
+// --executor and --device, in the current section; with a prefix such as "calibrate-" before both.
+// `where` begins the help: "Where to run".
+void AddExecutorChoice(CLI::App& app, const std::string& prefix, const char* where,
+                       std::string& executor, uint32_t& device);
+// The same, --threads (that compute), --jobs (that load).
 void AddExecutor(CLI::App& app, runtime::NodeOptions& options);
 // --context; `fallback` ends the help: "Default: 512."
 void AddContext(CLI::App& app, const char* fallback, uint32_t& context);
@@ -51,6 +55,15 @@ struct LoadedModel {
   std::unique_ptr<runtime::Model> model;
 };
 Result<std::shared_ptr<runtime::Executor>> OpenExecutor(const runtime::NodeOptions& options);
+// The same for the one that a store names, because another would round differently. `made`: "the
+// refit"; errors say that it was computed by this executor.
+Result<std::shared_ptr<runtime::Executor>> OpenRecordedExecutor(const runtime::NodeOptions& options,
+                                                                const std::string& store,
+                                                                const char* made);
+// Where the executor lacks dense algebra that it could have, a warning that `slow`, such as
+// "refit", is slow because of `what`; otherwise none.
+std::vector<std::string> WarnWithoutAlgebra(runtime::Executor& executor, const char* slow,
+                                            const char* what);
 // Loads `source` into memory; prints the notes of the load.
 Result<std::shared_ptr<const runtime::Weights>> LoadSource(const std::string& source,
                                                            const runtime::NodeOptions& options);

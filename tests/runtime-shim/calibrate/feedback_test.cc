@@ -30,9 +30,11 @@ std::vector<float> Inputs(uint32_t seed) {
 }
 
 InputMoments MomentsOf(std::span<const float> rows, std::span<const float> full) {
-  MomentSums sums(kInputColumns, !full.empty(), 2);
-  sums.Add(rows, full);
-  return sums.Finish();
+  const auto executor = OpenExecutor("cpu", {});
+  Products products(**executor, 2);
+  MomentSums sums(kInputColumns, !full.empty(), products);
+  EXPECT_TRUE(sums.Add(rows, full));
+  return *sums.Finish();
 }
 
 // The levels of a matrix in their order, whatever the type's bytes.

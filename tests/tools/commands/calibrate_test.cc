@@ -20,6 +20,14 @@ constexpr const char* kTextOfBuild =
     " --calibrate-least-tokens 8";
 constexpr const char* kQuantize = "quantize fixtures/tiny-moe --recipe Q4_K_M";
 
+// A record of the calibration as if another executor had computed it.
+std::string WithExecutor(std::string record, const std::string& executor) {
+  const std::string own = "\"executor\": \"cpu\"";
+  const size_t at = record.find(own);
+  EXPECT_NE(at, std::string::npos);
+  return record.replace(at, own.size(), "\"executor\": \"" + executor + "\"");
+}
+
 // A calibrated tiny-moe in Q4_K_M: out.gguf and its store.
 class Calibrated : public testing::Test {
  protected:
@@ -137,6 +145,12 @@ TEST_F(Calibrated, RefusesAStoreOfAnotherCalibration) {
   const ToolRun shrink = workspace_.Moepack(again + " --shrink 2");
   EXPECT_EQ(shrink.status, 6);
   EXPECT_THAT(shrink.err, HasSubstr("parameter shrink: expected 2, found 1"));
+  const std::string record = "out.gguf.calibrated/calibration.json", whole = Read(record);
+  WriteAll(workspace_ / record, WithExecutor(whole, "vulkan"));
+  const ToolRun executor = workspace_.Moepack(again);
+  EXPECT_EQ(executor.status, 6);
+  EXPECT_THAT(executor.err, HasSubstr("parameter executor: expected cpu, found vulkan"));
+  WriteAll(workspace_ / record, whole);
   const ToolRun text = workspace_.Moepack(std::string(kQuantize) +
                                           " --calibrate docs/architecture.md --most-tokens 400 "
                                           "--context 64 --least-tokens 8 --force -o out.gguf");
@@ -267,6 +281,13 @@ TEST_F(Calibrated, IsEncodedAgainByAVerifier) {
   const ToolRun layer = workspace_.Moepack(verify + "4 --text fixtures/texts/manual.md");
   EXPECT_EQ(layer.status, 2);
   EXPECT_THAT(layer.err, HasSubstr("expected a layer of at most 3, the output, found 4"));
+  for (const char* file : {"out/distribution.json", "out.gguf.calibrated/calibration.json"})
+    WriteAll(workspace_ / file, WithExecutor(Read(file), "abacus"));
+  const ToolRun executor = workspace_.Moepack(verify + "1 --text fixtures/texts/manual.md");
+  EXPECT_EQ(executor.status, 2);
+  EXPECT_THAT(executor.err,
+              HasSubstr("out.gguf.calibrated: the calibration was computed by executor \"abacus\": "
+                        "executor: expected one of cpu, vulkan, cuda, found \"abacus\""));
 }
 
 // The text gives every column its importance.

@@ -34,7 +34,9 @@ class GatheredGroups : public testing::Test {
     options.accept = [](uint32_t layer, uint32_t group) { return layer == 0 && group == 1; };
     WriteStore(dir_ / "refit", model, plan_, options);
     refit_.emplace(Get(RefitStore::Open(dir_ / "refit")));
-    model_ = Get(LoadForCalibration(Get(OpenSource(std::string(kModel))), {}, 1));
+    const runtime::NodeOptions options_of_model = OptionsToCalibrate({}, 1, "cpu", 0);
+    model_ = Get(LoadForCalibration(Get(OpenSource(std::string(kModel))), options_of_model,
+                                    Get(OpenExecutor(options_of_model))));
     record_.model = model.Version("");
     record_.types = TypesDigest(types_);
     record_.layer_count = model_.loaded.model->spec().layers;

@@ -105,5 +105,26 @@ TEST_F(OnEveryExecutor, EvaluationsAgree) {
   }
 }
 
+// No store is continued on another executor, which would round differently.
+TEST_F(OnEveryExecutor, CalibrationsStayOnTheirExecutor) {
+  const std::string words =
+      "quantize fixtures/tiny-moe --recipe Q4_0 --calibrate text.txt --context 8 --keep-back 2 "
+      "--least-tokens 1 --calibrated-store store --force -o out.gguf --executor ";
+  for (const std::string& executor : ExecutorsHere()) {
+    std::filesystem::remove_all(workspace_ / "store");
+    const ToolRun run = workspace_.Moepack(words + executor);
+    ASSERT_EQ(run.status, 0) << run.err;
+    const auto record = nlohmann::json::parse(ReadFile(workspace_ / "store/calibration.json"));
+    EXPECT_EQ(record["parameters"]["executor"], executor);
+    size_t accepted = 0;
+    for (const auto& layer : record["layers"]) accepted += layer["accepted"].get<size_t>();
+    EXPECT_GT(accepted, 0u) << executor;
+    if (executor == "cpu") continue;
+    const ToolRun cpu = workspace_.Moepack(words + "cpu");
+    EXPECT_EQ(cpu.status, 6);
+    EXPECT_THAT(cpu.err, HasSubstr("parameter executor: expected cpu, found " + executor));
+  }
+}
+
 }  // namespace
 }  // namespace moepack::cli
