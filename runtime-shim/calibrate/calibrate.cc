@@ -119,6 +119,15 @@ class CalibrateRun final : public Calibrator {
     return rows;
   }
 
+  // The inputs of the groups' matrices in a batch of a stream. The pass ends with them, and what
+  // follows is multiplied again.
+  Status CollectRows(const WindowBatch& batch, Of stream) {
+    watch().CollectRows();
+    const Status done = Probe(batch, stream);
+    watch().Stop();
+    return done;
+  }
+
   // Both streams once, for the inputs of the groups' matrices.
   Result<std::vector<MomentPair>> MeasureGroups(std::vector<InputGroup>& groups) {
     std::vector<MomentPairSums> sums;
@@ -127,11 +136,9 @@ class CalibrateRun final : public Calibrator {
     std::vector<std::vector<float>> own(groups.size());
     for (const WindowBatch& batch : streams_->batches()) {
       SHARD_CHECK(CheckInterrupt());
-      watch().CollectRows();
-      SHARD_CHECK(Probe(batch, Of::kEncoded));
+      SHARD_CHECK(CollectRows(batch, Of::kEncoded));
       for (size_t i = 0; i < groups.size(); ++i) own[i] = std::move(groups[i].rows);
-      watch().CollectRows();
-      SHARD_CHECK(Probe(batch, Of::kFull));
+      SHARD_CHECK(CollectRows(batch, Of::kFull));
       for (size_t i = 0; i < groups.size(); ++i) {
         const size_t columns = groups[i].parts.front().columns;
         // Matrices that are not multiplied with every token are encoded plainly.
@@ -141,7 +148,6 @@ class CalibrateRun final : public Calibrator {
       }
       streams_->Advance(batch.tokens);
     }
-    watch().Stop();
     std::vector<MomentPair> moments;
     for (MomentPairSums& one : sums) {
       SHARD_TRY(MomentPair pair, one.Finish());

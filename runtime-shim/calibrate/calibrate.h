@@ -35,7 +35,7 @@ struct CalibrateOptions {
   uint32_t fold = 8;             // one in this many sessions or windows is held out
   uint64_t least_tokens = 32;    // a matrix with fewer is encoded without feedback
   double shrink = 1;             // of the moments of experts with few tokens
-  std::string executor = "cpu";  // that the model runs on, and sums the moments
+  std::string executor = "cpu";  // of the model and the moments; the run opens it
   uint64_t memory = 4ull << 30;  // bytes, about; does not affect the values
 
   std::string scratch = "";  // directory for what does not fit in memory

@@ -12,6 +12,7 @@
 #include "libshard/model/gguf_keys.h"
 #include "quant/point_grids.h"
 #include "runtime-shim/calibrate/feedback.h"
+#include "runtime-shim/calibrate/moments.h"
 #include "runtime-shim/cpu/panels.h"
 #include "runtime-shim/refit/products.h"
 #include "runtime-shim/session/device_model.h"
@@ -26,7 +27,8 @@ constexpr double kTrunkPasses = 2 * 4;
 // Those of a group, whose trunk is encoded already.
 constexpr double kTrunkPassesOfGroup = 2;
 constexpr double kExpertPasses = 2;
-// Half of a matrix of moments, which is symmetric, and the drift.
+// Half of a matrix of moments, which is symmetric, and the drift. A device computes the other half,
+// too.
 constexpr double kMoments = 1.5;
 // Both moments are factored, of the text that is learned from and of all of it.
 constexpr double kFactors = 2;
@@ -306,7 +308,7 @@ Result<CalibrateEstimate> EstimateCalibration(const Model& model, const TensorTy
   if (products.on_host()) {
     rate = jobs * HostProductRate();
   } else {
-    SHARD_TRY(rate, RateOf(products));
+    SHARD_TRY(rate, RateOfCalls(products));
   }
   Trials trials;
   const auto seconds = [&](uint32_t machines) {
@@ -327,7 +329,10 @@ Result<CalibrateEstimate> EstimateCalibration(const Model& model, const TensorTy
   const uint64_t router = SetsExpertsApart(spec) ? spec.width : 0;
   estimate.row_bytes =
       shape.tokens * 2 * (2ull * spec.expert_width() + router + spec.width) * sizeof(float);
-  estimate.matrix_bytes = layers.widest * layers.widest * kBytesOfSquare;
+  // The rows that wait for their product, in the model and in its encoded layers, of both parts of
+  // the text.
+  const uint64_t rows = 4 * MomentSums::RowsHeld(products, layers.widest);
+  estimate.matrix_bytes = layers.widest * (layers.widest * kBytesOfSquare + rows * sizeof(float));
   return estimate;
 }
 

@@ -4,14 +4,6 @@
 #include <functional>
 
 namespace moepack::runtime {
-namespace {
-
-// A device gets this many rows at a time, because each time their sums come back: whole runs of
-// kTokensOfSum rows.
-constexpr size_t kRowsHeldForDevice = 8 * kTokensOfSum;
-
-}  // namespace
-
 double InputMoments::trace() const {
   double sum = 0;
   for (size_t i = 0; i < columns; ++i) sum += own[i * columns + i];
@@ -37,9 +29,14 @@ void InputMoments::Add(const InputMoments& other) {
   tokens += other.tokens;
 }
 
+size_t MomentSums::RowsHeld(const Products& products, size_t columns) {
+  if (products.algebra() == nullptr) return kTokensOfSum;
+  return std::max<size_t>(1, 2 * columns / kTokensOfSum) * kTokensOfSum;
+}
+
 MomentSums::MomentSums(size_t columns, bool drift, Products& products)
     : columns_(columns),
-      most_rows_(products.on_host() ? kTokensOfSum : kRowsHeldForDevice),
+      most_rows_(RowsHeld(products, columns)),
       drift_(drift),
       products_(products) {
   sums_.columns = columns;
@@ -81,6 +78,8 @@ Status MomentSums::Multiply() {
 
 Result<InputMoments> MomentSums::Finish() {
   SHARD_CHECK(Multiply());
+  rows_ = {};
+  drift_rows_ = {};
   for (size_t row = 0; row < columns_; ++row) {
     for (size_t column = 0; column < row; ++column)
       sums_.own[row * columns_ + column] = sums_.own[column * columns_ + row];

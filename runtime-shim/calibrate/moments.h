@@ -31,6 +31,11 @@ struct InputMoments {
 // whose sums are added up in F64. How rows are divided into calls and threads affects no bit.
 class MomentSums {
  public:
+  // How many rows of `columns` values it holds until they are multiplied: whole runs of
+  // kTokensOfSum. With dense algebra the sums come back each time, so that there are as many rows
+  // as take the memory of the sums.
+  static size_t RowsHeld(const Products& products, size_t columns);
+
   // Borrows the products.
   MomentSums(size_t columns, bool drift, Products& products);
 
@@ -42,8 +47,8 @@ class MomentSums {
  private:
   Status Multiply();  // what is held
 
-  size_t columns_, most_rows_;
-  bool drift_;
+  const size_t columns_, most_rows_;
+  const bool drift_;
   Products& products_;
   InputMoments sums_;
   std::vector<float> rows_, drift_rows_;  // that are held, [at most most_rows_, columns_]

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "libshard/base/files/temporary_directory.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 #include "libshard/model/gguf_keys.h"
@@ -57,12 +56,7 @@ Status TwoStreams::Start() {
   windows_ = WindowBatches::Of(model_, text_, options_.memory / kShareOfPass);
   for (const CalibrationWindow& window : text_.windows)
     held_out_.insert(held_out_.end(), window.tokens.size(), window.kept_back);
-  RowRoom room;
-  room.memory = options_.memory / kShareOfRows;
-  room.scratch = options_.scratch;
-  if (options_.scratch.empty()) {
-    SHARD_TRY(room.scratch, TemporaryDirectory());
-  }
+  SHARD_TRY(RowRoom room, RowRoom::Of(options_.memory / kShareOfRows, options_.scratch));
   const uint32_t own = spec().expert_width(), apart = apart_ ? spec().width : 0;
   const uint64_t tokens = text_.tokens;
   // Rows that are read in random order come first, so that they are the first to be in memory.

@@ -24,6 +24,12 @@ namespace moepack::runtime {
 
 class TwoStreams {
  public:
+  // What the watch has on the executor goes before that does.
+  ~TwoStreams() {
+    watch().Stop();
+    watch().Forget();
+  }
+
   // Which stream.
   enum class Of : uint8_t { kFull, kEncoded };
 

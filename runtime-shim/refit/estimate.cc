@@ -212,10 +212,11 @@ uint64_t LargestLayer(const LaterExperts& later) {
   return largest;
 }
 
-// A node that is being refitted has its experts twice, as they are and as they were before a step,
-// and its down projections as they were before a ridge regression that was kept; what was accepted
-// for a layer's other groups waits until all are done.
-uint64_t WeightBytes(const DeviceModel& model, const Plan& plan,
+// A node that is being refitted has its experts as they are, and as they were before a step if they
+// fit into their share of the memory, or their down projections; and these as they were before a
+// ridge regression that was kept. What was accepted for a layer's other groups waits until all are
+// done.
+uint64_t WeightBytes(const DeviceModel& model, const Plan& plan, const RefitOptions& options,
                      const std::vector<uint32_t>* groups) {
   const ModelSpec& spec = model.spec();
   const uint64_t matrices = spec.gated_mlps ? 3 : 2;
@@ -232,7 +233,9 @@ uint64_t WeightBytes(const DeviceModel& model, const Plan& plan,
       largest = std::max(largest, kept);
       all += kept;
     }
-    most = std::max(most, (largest + all) * one + largest * down);
+    const uint64_t before = largest * one;
+    most = std::max(most, all * one + largest * down +
+                              (before <= options.before_memory() ? before : largest * down));
   }
   const LaterExperts* const later = model.weights().later.get();
   return model.device_bytes() + (later != nullptr ? LargestLayer(*later) : 0) + most;
@@ -248,7 +251,7 @@ RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOpt
   const uint64_t stream = spec.width, router = SetsExpertsApart(spec) ? stream : 0;
   RefitEstimate estimate;
   const std::vector<size_t> nodes = DistinctNodes(plan, groups);
-  estimate.weight_bytes = WeightBytes(device, plan, groups);
+  estimate.weight_bytes = WeightBytes(device, plan, options, groups);
   // Inputs, targets, outputs and the inputs of the router; the whole model's stream, and one for
   // each node.
   estimate.row_bytes =

@@ -1,13 +1,62 @@
 #include "runtime-shim/refit/layer_refit.h"
 
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include "runtime-shim/refit/ridge.h"
 #include "runtime-shim/refit/router_fit.h"
+#include "runtime-shim/refit/row_store.h"
 #include "runtime-shim/refit/tune.h"
 
 namespace moepack::runtime {
 namespace {
+
+using Array = std::vector<float> RefittedExperts::*;
+
+// The arrays that a step other than a ridge regression changes.
+std::vector<Array> ArraysOf(const std::string& step) {
+  using E = RefittedExperts;
+  if (step == kRefillStep) return {&E::down, &E::gate, &E::up, &E::gate_bias, &E::up_bias};
+  if (step == kRouterStep) return {&E::router, &E::router_bias, &E::selection_bias};
+  std::vector<Array> all;
+  for (const RefittedArray& array : RefittedArrays()) all.push_back(array.values);
+  return all;
+}
+
+// Arrays as they are now, in memory or in a scratch file.
+class ArraysBefore {
+ public:
+  static Result<ArraysBefore> Of(const RefittedExperts& experts, std::vector<Array> arrays,
+                                 const RefitOptions& options) {
+    uint64_t values = 0, first = 0;
+    for (const Array array : arrays) values += (experts.*array).size();
+    SHARD_TRY(RowRoom room, RowRoom::Of(options.before_memory(), options.scratch));
+    SHARD_TRY(RowStore rows, RowStore::Make(values, /*width=*/1, room));
+    for (const Array array : arrays) {
+      SHARD_CHECK(rows.Write(first, experts.*array));
+      first += (experts.*array).size();
+    }
+    return ArraysBefore(std::move(arrays), std::move(rows));
+  }
+
+  // REQUIRES: the arrays have the sizes that they had.
+  Status PutBack(RefittedExperts& experts) const {
+    uint64_t first = 0;
+    for (const Array array : arrays_) {
+      SHARD_CHECK(rows_.Read(first, experts.*array));
+      first += (experts.*array).size();
+    }
+    return Ok();
+  }
+
+ private:
+  ArraysBefore(std::vector<Array> arrays, RowStore rows)
+      : arrays_(std::move(arrays)), rows_(std::move(rows)) {}
+
+  std::vector<Array> arrays_;
+  RowStore rows_;
+};
 
 class LayerRefitter {
  public:
@@ -29,9 +78,16 @@ class LayerRefitter {
     if (ChangingExperts(node_, TokensOfExperts(node_, true)).empty()) return done;
     std::vector<float> down;  // before the last step that was kept, if that is a ridge regression
     for (const std::string& step : options_.steps) {
-      RefittedExperts before = ArraysOf(step);
+      const bool ridge = step == kRidgeStep;
+      std::vector<float> down_before;      // that a ridge regression is pulled to
+      std::optional<ArraysBefore> before;  // what another step changes
+      if (ridge) {
+        down_before = node_.experts.down;
+      } else {
+        SHARD_TRY(before, ArraysBefore::Of(node_.experts, ArraysOf(step), options_));
+      }
       const Routes routes = node_.routes;
-      SHARD_TRY(const uint64_t moved, Take(step, before.down));
+      SHARD_TRY(const uint64_t moved, Take(step, down_before));
       SHARD_TRY(const double error, FoldError(node_));
       // The error is measured on text that no step has seen, so a step that only fits its own text
       // is dropped.
@@ -40,13 +96,17 @@ class LayerRefitter {
       if (better) {
         best = error;
         done.outcome.neurons_moved += moved;
-        down = step == kRidgeStep ? std::move(before.down) : std::vector<float>();
+        down = std::move(down_before);
         continue;
       }
-      PutBack(std::move(before));
+      if (ridge) {
+        node_.experts.down = std::move(down_before);
+      } else {
+        SHARD_CHECK(before->PutBack(node_.experts));
+      }
       node_.routes = routes;
       // The next step starts from the outputs of what was put back.
-      SHARD_CHECK(step == kRidgeStep ? RunDown(products_, node_) : RunNode(products_, node_));
+      SHARD_CHECK(ridge ? RunDown(products_, node_) : RunNode(products_, node_));
     }
     if (!down.empty()) SHARD_CHECK(RidgeOnAll(down));
     // Steps that changed the outputs by differences left sums that were rounded in another order.
@@ -58,33 +118,6 @@ class LayerRefitter {
   }
 
  private:
-  // The arrays that the step will change, as they are now.
-  RefittedExperts ArraysOf(const std::string& step) const {
-    const RefittedExperts& all = node_.experts;
-    if (step == kTuneStep) return all;
-    RefittedExperts some;
-    if (step == kRouterStep) {
-      some.router = all.router;
-      some.router_bias = all.router_bias;
-      some.selection_bias = all.selection_bias;
-      return some;
-    }
-    some.down = all.down;
-    if (step != kRefillStep) return some;
-    some.gate = all.gate;
-    some.up = all.up;
-    some.gate_bias = all.gate_bias;
-    some.up_bias = all.up_bias;
-    return some;
-  }
-
-  void PutBack(RefittedExperts some) {
-    for (const RefittedArray& array : RefittedArrays()) {
-      std::vector<float>& values = some.*array.values;
-      if (!values.empty()) node_.experts.*array.values = std::move(values);
-    }
-  }
-
   void CountTokens(RefitOutcome& outcome) const {
     const std::vector<ExpertTokens> tokens = TokensOfExperts(node_, true);
     for (size_t place = 0; place < tokens.size(); ++place) {

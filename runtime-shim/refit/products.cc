@@ -62,7 +62,7 @@ constexpr std::chrono::duration<double> kTrialTime{1};
 
 // Multiply-adds per second of the fastest of several calls, each of which runs `products` products,
 // because other work on the machine only makes them slower.
-Result<double> RateOfCalls(size_t products, const std::function<Status()>& call) {
+Result<double> FastestOf(size_t products, const std::function<Status()>& call) {
   std::chrono::duration<double> all{}, least{std::numeric_limits<double>::infinity()};
   while (all < kTrialTime) {
     const auto start = std::chrono::steady_clock::now();
@@ -378,25 +378,29 @@ void Products::MeasureOnHost(const MlpWeights& expert, const ExpertForm& form,
                 static_cast<float>(std::sqrt(squares[i]))};
 }
 
-Result<double> RateOf(Products& products) {
+Result<double> RateOfCalls(Products& products) {
+  const std::vector<float> values(size_t{kTrialWidth} * kTrialWidth, 0.5f);
+  SHARD_TRY(const BufferPtr buffer, products.executor().Load(std::as_bytes(std::span(values))));
+  Linear weights;
+  weights.weight = {buffer.get(), 0, FloatFormat(), kTrialWidth, kTrialWidth};
+  std::vector<float> out(values.size());
+  return FastestOf(1, [&] { return products.Apply(weights, values, out); });
+}
+
+Result<double> RateOfRefit(Products& products) {
+  DenseAlgebra* const algebra = products.algebra();
+  if (algebra == nullptr) return RateOfCalls(products);
   Executor& executor = products.executor();
   const std::vector<float> values(size_t{kTrialWidth} * kTrialWidth, 0.5f);
   const auto bytes = std::as_bytes(std::span(values));
   SHARD_TRY(const BufferPtr buffer, executor.Load(bytes));
-  if (DenseAlgebra* const algebra = products.algebra()) {
-    SHARD_TRY(const BufferPtr result, executor.Allocate(bytes.size()));
-    const Rows rows = {buffer.get(), 0, kTrialWidth, kTrialWidth, kTrialWidth};
-    const Rows out = {result.get(), 0, kTrialWidth, kTrialWidth, kTrialWidth};
-    return RateOfCalls(kTrialsAtOnce, [&] {
-      for (size_t i = 0; i < kTrialsAtOnce; ++i)
-        algebra->Multiply(Straight(rows), Turned(rows), out);
-      return executor.Finish();
-    });
-  }
-  Linear weights;
-  weights.weight = {buffer.get(), 0, FloatFormat(), kTrialWidth, kTrialWidth};
-  std::vector<float> out(values.size());
-  return RateOfCalls(1, [&] { return products.Apply(weights, values, out); });
+  SHARD_TRY(const BufferPtr result, executor.Allocate(bytes.size()));
+  const Rows rows = {buffer.get(), 0, kTrialWidth, kTrialWidth, kTrialWidth};
+  const Rows out = {result.get(), 0, kTrialWidth, kTrialWidth, kTrialWidth};
+  return FastestOf(kTrialsAtOnce, [&] {
+    for (size_t i = 0; i < kTrialsAtOnce; ++i) algebra->Multiply(Straight(rows), Turned(rows), out);
+    return executor.Finish();
+  });
 }
 
 }  // namespace moepack::runtime

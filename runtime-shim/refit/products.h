@@ -149,8 +149,10 @@ class Products {
   std::vector<float> host_tokens_, host_residuals_, phi_, explained_;
 };
 
-// Multiply-adds per second of products of rows on the host, or of those that stay on a device with
-// dense algebra. Takes about a second; errors are those of the executor.
-Result<double> RateOf(Products& products);
+// Multiply-adds per second, measured for about a second; errors are those of the executor. Of
+// products whose rows are where the host has them:
+Result<double> RateOfCalls(Products& products);
+// Of those of a refit, whose rows stay on a device with dense algebra:
+Result<double> RateOfRefit(Products& products);
 
 }  // namespace moepack::runtime

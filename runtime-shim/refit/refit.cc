@@ -67,11 +67,7 @@ class RefitRun {
     SHARD_TRY(run->text_, CheckRefit(input, options));
     SHARD_TRY(SourceLayers source, SourceLayers::Make(run->model_));
     run->source_.emplace(std::move(source));
-    run->room_.memory = options.memory / kShareOfRows;
-    run->room_.scratch = options.scratch;
-    if (options.scratch.empty()) {
-      SHARD_TRY(run->room_.scratch, TemporaryDirectory());
-    }
+    SHARD_TRY(run->room_, RowRoom::Of(options.memory / kShareOfRows, options.scratch));
     run->NumberStreams();
     SHARD_TRY(Streams streams,
               Streams::Make(run->model_, run->text_, run->nodes_, options.memory, run->room_));

@@ -47,6 +47,8 @@ struct RefitOptions {
   uint64_t matrix_memory() const { return memory / 4; }
   // The share for the activations of a node's experts, which are made again if it is too small.
   uint64_t activation_memory() const { return memory / 8; }
+  // For experts as they were before a step; more go to `scratch`.
+  uint64_t before_memory() const { return memory / 8; }
 };
 
 // kInvalidArgument for a step that does not exist, or if there are none. `where` starts the

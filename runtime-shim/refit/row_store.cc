@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <string>
 
 #include "libshard/base/files/file.h"
+#include "libshard/base/files/temporary_directory.h"
 #include "libshard/base/parallel.h"
 
 namespace moepack::runtime {
@@ -39,6 +39,16 @@ Result<ScratchFile> MakeScratchFile(const std::filesystem::path& directory) {
 }
 
 }  // namespace
+
+Result<RowRoom> RowRoom::Of(uint64_t memory, const std::string& scratch) {
+  RowRoom room;
+  room.memory = memory;
+  room.scratch = scratch;
+  if (scratch.empty()) {
+    SHARD_TRY(room.scratch, TemporaryDirectory());
+  }
+  return room;
+}
 
 Result<RowStore> RowStore::Make(uint64_t count, uint32_t width, RowRoom& room) {
   RowStore store;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "libshard/base/files/descriptor.h"
@@ -13,6 +14,9 @@ namespace moepack::runtime {
 
 // How much memory rows may still take, and where those go that do not fit.
 struct RowRoom {
+  // `scratch` "": TMPDIR or /tmp; errors are those of TemporaryDirectory.
+  static Result<RowRoom> Of(uint64_t memory, const std::string& scratch);
+
   uint64_t memory = UINT64_MAX;        // bytes
   std::filesystem::path scratch = {};  // an existing directory; files in it have no name
   uint64_t spilled = 0;                // bytes written there

@@ -24,6 +24,8 @@ struct CalibratedRedoInputs;
 //   kInvalidArgument  a layer that the model does not have, no texts
 //   kMismatch         a store, texts, a source or a machine other than those of the calibration
 //   kNotFound         no store, or a text that does not exist
+//   kCorrupt          a store or a record whose values cannot be
+//   kUnavailable, kUnsupported  the executor of the calibration is not there
 // REQUIRES: arguments.layer.
 Result<std::shared_ptr<const CalibratedRedoInputs>> PrepareCalibratedRedo(
     const std::string& directory, const manifest::VerifyOptions& options,

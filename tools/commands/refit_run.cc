@@ -223,7 +223,7 @@ Result<RefitNeeds> EstimateNeeds(const RefitRun& run) {
   SHARD_TRY(const runtime::Calibration taken, runtime::CheckRefit(input, options));
   PrintWarnings(WarningsOf(run, texts, taken.tokens));
   runtime::Products products(*run.loaded.executor, options.jobs);
-  SHARD_TRY(const double rate, runtime::RateOf(products));
+  SHARD_TRY(const double rate, runtime::RateOfRefit(products));
   const uint32_t machines = MachinesFor(run, taken);
   return RefitNeeds{EstimateOf(run, taken.tokens),
                     taken.buckets,

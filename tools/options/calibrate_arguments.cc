@@ -124,6 +124,7 @@ void AddResources(CLI::App& app, const std::string& prefix, CalibrateArguments& 
                  "Directory for activations of a calibration that do not fit into memory. Default: "
                  "TMPDIR or /tmp.")
       ->type_name("DIR");
+  if (prefix.empty()) StartSection(app, "Resources");
   AddExecutorChoice(app, prefix, "Where the model of a calibration runs", options.executor,
                     arguments.device);
 }

@@ -178,6 +178,10 @@ Result<std::shared_ptr<const runtime::Weights>> LoadSource(const moepack::Source
 Result<std::shared_ptr<runtime::Executor>> OpenRecordedExecutor(const runtime::NodeOptions& options,
                                                                 const std::string& store,
                                                                 const char* made) {
+  const std::vector<std::string> names = ExecutorNames();
+  if (std::find(names.begin(), names.end(), options.executor) == names.end())
+    return Error{Code::kCorrupt, Cat(Shown(store), ": parameter executor: expected one of ",
+                                     Join(names, ", "), ", found ", Quoted(options.executor))};
   auto opened = OpenExecutor(options);
   if (opened) return opened;
   return std::move(opened).error().Within(

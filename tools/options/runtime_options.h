@@ -55,8 +55,8 @@ struct LoadedModel {
   std::unique_ptr<runtime::Model> model;
 };
 Result<std::shared_ptr<runtime::Executor>> OpenExecutor(const runtime::NodeOptions& options);
-// The same for the one that a store names, because another would round differently. `made`: "the
-// refit"; errors say that it was computed by this executor.
+// The same for the one that a store names, because another would round differently: kCorrupt for a
+// name that no executor has. `made`: "the refit"; errors say that it was computed by this executor.
 Result<std::shared_ptr<runtime::Executor>> OpenRecordedExecutor(const runtime::NodeOptions& options,
                                                                 const std::string& store,
                                                                 const char* made);

@@ -46,7 +46,8 @@ void HoldOutOwnOutputs(MadeNode& made) {
   ASSERT_TRUE(made.targets().Write(0, targets));
 }
 
-TEST(LayerRefit, DropsStepsThatHarmOnHeldOutText) {
+// What was before a step is in memory, or in a scratch file.
+void ExpectThatHarmIsUndone(uint64_t memory) {
   MadeLayer layer(1, {}, true);
   MadeNode& made = layer.made;
   HoldOutOwnOutputs(made);
@@ -54,7 +55,9 @@ TEST(LayerRefit, DropsStepsThatHarmOnHeldOutText) {
   const RefittedExperts before = made.node.experts;
   for (const char* const step : {kRidgeStep, kRefillStep, kRouterStep, kTuneStep}) {
     SCOPED_TRACE(step);
-    const auto done = RefitNodeLayer(made.products(), Only({step}), layer.source(), made.node);
+    RefitOptions options = Only({step});
+    options.memory = memory;
+    const auto done = RefitNodeLayer(made.products(), options, layer.source(), made.node);
     ASSERT_TRUE(done) << done.error().message;
     EXPECT_FALSE(done->outcome.accepted);
     EXPECT_EQ(done->outcome.error_after, done->outcome.error_before);
@@ -66,6 +69,24 @@ TEST(LayerRefit, DropsStepsThatHarmOnHeldOutText) {
     }
     EXPECT_EQ(ValuesOf(*made.node.outputs), outputs);
   }
+}
+
+TEST(LayerRefit, DropsStepsThatHarmOnHeldOutText) {
+  ExpectThatHarmIsUndone(RefitOptions().memory);
+  ExpectThatHarmIsUndone(/*memory=*/200);
+}
+
+// Memory for what was before a step is not there, and the directory for it is not, either.
+TEST(LayerRefit, NamesAScratchDirectoryThatIsNotThere) {
+  MadeLayer layer(1, {}, true);
+  RefitOptions options = Only({kRefillStep});
+  options.memory = 200;
+  options.scratch = "/nowhere";
+  const auto done = RefitNodeLayer(layer.made.products(), options, layer.source(), layer.made.node);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Code::kNotFound);
+  EXPECT_NE(done.error().message.find("/nowhere: cannot make a scratch file"), std::string::npos)
+      << done.error().message;
 }
 
 // The down projections after one ridge regression on these tokens.

@@ -284,10 +284,9 @@ TEST_F(Calibrated, IsEncodedAgainByAVerifier) {
   for (const char* file : {"out/distribution.json", "out.gguf.calibrated/calibration.json"})
     WriteAll(workspace_ / file, WithExecutor(Read(file), "abacus"));
   const ToolRun executor = workspace_.Moepack(verify + "1 --text fixtures/texts/manual.md");
-  EXPECT_EQ(executor.status, 2);
-  EXPECT_THAT(executor.err,
-              HasSubstr("out.gguf.calibrated: the calibration was computed by executor \"abacus\": "
-                        "executor: expected one of cpu, vulkan, cuda, found \"abacus\""));
+  EXPECT_EQ(executor.status, 3);
+  EXPECT_THAT(executor.err, HasSubstr("out.gguf.calibrated: parameter executor: expected one of "
+                                      "cpu, vulkan, cuda, found \"abacus\""));
 }
 
 // The text gives every column its importance.

@@ -138,9 +138,9 @@ TEST_F(VerifyRedo, OpensTheExecutorOfTheRefit) {
     record.replace(at, before.size(), "\"executor\": \"abacus\",\n    " + before);
     WriteAll(workspace_ / file, record);
   }
-  ExpectRedoRefused(std::string("--redo 1") + kRedoTexts, 2,
-                    "out.refit: the refit was computed by executor \"abacus\": executor: expected "
-                    "one of cpu, vulkan, cuda, found \"abacus\"");
+  ExpectRedoRefused(
+      std::string("--redo 1") + kRedoTexts, 3,
+      "out.refit: parameter executor: expected one of cpu, vulkan, cuda, found \"abacus\"");
 }
 
 TEST_F(VerifyRedo, OptionsThatNeedEachOtherAreNamed) {

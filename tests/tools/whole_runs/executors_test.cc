@@ -119,6 +119,14 @@ TEST_F(OnEveryExecutor, CalibrationsStayOnTheirExecutor) {
     size_t accepted = 0;
     for (const auto& layer : record["layers"]) accepted += layer["accepted"].get<size_t>();
     EXPECT_GT(accepted, 0u) << executor;
+    const ToolRun built = workspace_.Moepack(
+        "build fixtures/tiny-moe --groups 2 --quantize Q4_0 --calibrated-store store --no-verify "
+        "--force -o out");
+    ASSERT_EQ(built.status, 0) << built.err;
+    const ToolRun redo = workspace_.Moepack(
+        "verify out --against fixtures/tiny-moe --calibrated-store store --redo 1 --text text.txt");
+    EXPECT_EQ(redo.status, 0) << executor << redo.err << redo.out;
+    EXPECT_THAT(redo.out, HasSubstr("layer 1: ")) << executor;
     if (executor == "cpu") continue;
     const ToolRun cpu = workspace_.Moepack(words + "cpu");
     EXPECT_EQ(cpu.status, 6);

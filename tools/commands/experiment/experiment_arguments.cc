@@ -311,6 +311,8 @@ Status CompleteExperiment(const CLI::App& app, ExperimentArguments& arguments) {
                  "without a rule that may stop it there is one look, at the end"};
   if (arguments.looks == 0) arguments.looks = arguments.until_error > 0 ? kUsualLooks : 1;
   arguments.calibrate.options.context = arguments.eval.context;
+  arguments.calibrate.options.executor = arguments.runtime.executor;
+  arguments.calibrate.device = arguments.runtime.device.device;
   SHARD_CHECK(CheckRecipesGivenOnce("--recipes", arguments.recipes));
   if (!arguments.imatrix.empty() && arguments.recipes.empty())
     return Error{Code::kInvalidArgument, "--imatrix has no effect without --recipes"};
