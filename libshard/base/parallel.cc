@@ -1,5 +1,6 @@
 #include "libshard/base/parallel.h"
 
+#include <openssl/crypto.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -69,6 +70,11 @@ class SpareThreads {
 
  private:
   struct Closing {
+    // OpenSSL frees what it has of a thread when that ends, unless its own cleanup has run: so that
+    // is registered first, and runs last.
+    explicit Closing(const std::atomic<SpareThreads*>& threads) : last(threads) {
+      OPENSSL_init_crypto(0, nullptr);
+    }
     const std::atomic<SpareThreads*>& last;
     ~Closing() {
       if (last != nullptr) last.load()->Close();
