@@ -71,9 +71,9 @@ class SpareThreads {
  private:
   struct Closing {
     // OpenSSL frees what it has of a thread when that ends, unless its own cleanup has run: so that
-    // is registered first, and runs last.
+    // is registered first, and runs last. Without an option the function does nothing.
     explicit Closing(const std::atomic<SpareThreads*>& threads) : last(threads) {
-      OPENSSL_init_crypto(0, nullptr);
+      OPENSSL_init_crypto(OPENSSL_INIT_ADD_ALL_DIGESTS, nullptr);
     }
     const std::atomic<SpareThreads*>& last;
     ~Closing() {
