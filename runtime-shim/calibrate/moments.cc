@@ -4,6 +4,7 @@
 #include <functional>
 
 namespace moepack::runtime {
+
 double InputMoments::trace() const {
   double sum = 0;
   for (size_t i = 0; i < columns; ++i) sum += own[i * columns + i];
