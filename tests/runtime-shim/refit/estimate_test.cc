@@ -91,6 +91,17 @@ TEST_F(RefitNeeds, CountsTheTokensThatNeuronsAreScoredWith) {
   EXPECT_LT(refill(20000) / refill(10000), refill(2000) / refill(1000));
 }
 
+// What does not fit goes to a scratch file, but for the down projections that a ridge regression
+// keeps.
+TEST_F(RefitNeeds, CountsExpertsFromBeforeAStepWhereTheyFit) {
+  constexpr uint64_t kMatrices = kSmallKept * kSmallHidden * kSmallWidth * sizeof(float);
+  RefitOptions options = SmallOptions();
+  options.memory = 8 * 3 * kMatrices;
+  const uint64_t fits = Of(options).weight_bytes;
+  --options.memory;
+  EXPECT_EQ(fits - Of(options).weight_bytes, 2 * kMatrices);
+}
+
 TEST_F(RefitNeeds, CountsTheMomentsAndTheBatchOfATuning) {
   RefitOptions options = SmallOptions();
   options.steps = {kTuneStep};
