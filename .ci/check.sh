@@ -45,7 +45,7 @@ long=$(
   suites conformance All/GgufSources Layouts/OddShards TinySigmoid
   suites runtime-shim Every/RefitOfFamily[.] Layouts/RefitOfCheckpoint[.] Refit[.] RefitOn \
     ExecutorProducts
-  suites cuda-emulated ExecutorAttention ExecutorProducts RefitOn
+  suites cuda-emulated CalibrateOn ExecutorAttention ExecutorProducts RefitOn
   suites faults Commands/Limits
   suites fuzz FuzzEvaluation
   suites libshard Listings/ConvertQuantized
