@@ -14,7 +14,6 @@
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
 #include "tools/command_options.h"
-#include "tools/essential_options.h"
 
 namespace moepack::cli {
 namespace {
@@ -55,19 +54,16 @@ std::vector<OptionSection> Sections(const std::vector<OptionHelp>& options) {
   return sections;
 }
 
-// The arguments, and the options in the order of kEssentialOptions.
+// The arguments, and the command's essential options.
 std::vector<const OptionHelp*> Essential(const Command& command,
                                          const std::vector<OptionHelp>& options) {
   std::vector<const OptionHelp*> found;
   for (const OptionHelp& option : options) {
     if (option.positional) found.push_back(&option);
   }
-  for (const EssentialOptions& row : kEssentialOptions) {
-    if (row.command != command.name) continue;
-    for (const std::string_view name : row.options) {
-      for (const OptionHelp& option : options) {
-        if (!name.empty() && option.IsNamed(name)) found.push_back(&option);
-      }
+  for (const std::string_view name : command.essential) {
+    for (const OptionHelp& option : options) {
+      if (!name.empty() && option.IsNamed(name)) found.push_back(&option);
     }
   }
   return found;

@@ -9,7 +9,7 @@ namespace moepack::cli {
 
 // What moepack does and which commands it has, by section.
 std::string OverviewText(Commands commands);
-// For -h, one screen: usage, examples, arguments, and the options of kEssentialOptions.
+// For -h, one screen: usage, examples, arguments, and its essential options.
 std::string HelpText(const Command& command);
 // For --help: examples first, then usage, description, arguments, and all options by section.
 std::string FullHelpText(const Command& command);

@@ -18,10 +18,6 @@
 
 namespace {
 
-#define SHARD_LIST_COMMAND(section, name) {section, &moepack::cli::name},
-constexpr moepack::cli::ListedCommand kCommands[] = {SHARD_COMMANDS(SHARD_LIST_COMMAND)};
-#undef SHARD_LIST_COMMAND
-
 constexpr std::string_view kOutOfMemory =
     "error: out of memory\nhint: try a smaller --memory or fewer --jobs\n";
 
@@ -55,7 +51,7 @@ bool IsBadAlloc(const std::exception_ptr& thrown) {
 
 int RunCommands(int argc, char** argv) {
   try {
-    return moepack::cli::RunCommandLine(kCommands, argc, argv);
+    return moepack::cli::RunCommandLine(moepack::cli::kListedCommands, argc, argv);
   } catch (const std::bad_alloc&) {
     std::fputs(kOutOfMemory.data(), stderr);
   } catch (const std::exception& error) {

@@ -4,7 +4,7 @@
 
 #include "libshard/base/text/text.h"
 #include "tests/tools/run_moepack.h"
-#include "tools/essential_options.h"
+#include "tools/base/command.h"
 
 namespace moepack::cli {
 namespace {
@@ -64,8 +64,8 @@ TEST(Complete, OffersTheGroupsAndOverlaysOfADistribution) {
 
 TEST(Complete, OffersEveryOptionWithAMeaningOfItsOwn) {
   const Workspace workspace;
-  for (const EssentialOptions& row : kEssentialOptions) {
-    const ToolRun run = workspace.Moepack(Cat("__complete ", row.command, " -"));
+  for (const auto& [section, command] : kListedCommands) {
+    const ToolRun run = workspace.Moepack(Cat("__complete ", command->name, " -"));
     std::map<std::string, std::string> options;  // by meaning; names of one option share it
     for (const std::string& line : Split(run.out, '\n')) {
       if (line.empty()) continue;
@@ -74,9 +74,10 @@ TEST(Complete, OffersEveryOptionWithAMeaningOfItsOwn) {
       options[line.substr(tab + 1)] += line.substr(0, tab) + " ";
     }
     size_t labels = 0;
-    for (const std::string& line : Split(workspace.Moepack(Cat(row.command, " --help")).out, '\n'))
+    for (const std::string& line :
+         Split(workspace.Moepack(Cat(command->name, " --help")).out, '\n'))
       labels += line.starts_with("  -") ? 1 : 0;
-    EXPECT_EQ(options.size(), labels) << row.command << ": two options say the same";
+    EXPECT_EQ(options.size(), labels) << command->name << ": two options say the same";
   }
 }
 

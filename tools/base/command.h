@@ -5,6 +5,7 @@
 #include <array>
 #include <functional>
 #include <span>
+#include <string_view>
 
 #include "libshard/base/result.h"
 
@@ -16,6 +17,9 @@ struct Command {
   const char* description;  // a paragraph or two for the help
   // Tests run them as they are, in a clone of the repository, in the order of the list below.
   std::array<const char*, 2> examples;
+  // The options that matter most, by their long names in the order in which -h shows them; the rest
+  // is empty. What every command has is not among them.
+  std::array<std::string_view, 10> essential;
   // Adds the options to `app` and returns what runs once they are parsed. The number is the exit
   // status, for results that are not an error but have a status other than 0.
   std::function<Result<int>()> (*bind)(CLI::App& app);
@@ -64,6 +68,9 @@ struct ListedCommand {
   const Command* command;
 };
 using Commands = std::span<const ListedCommand>;
+#define SHARD_LIST_COMMAND(section, name) {section, &::moepack::cli::name},
+inline constexpr ListedCommand kListedCommands[] = {SHARD_COMMANDS(SHARD_LIST_COMMAND)};
+#undef SHARD_LIST_COMMAND
 
 // Other names of commands, which people type who know other programs.
 struct Alias {

@@ -201,6 +201,7 @@ constinit const Command kAssemble = {
     "checkpoint.",
     {"moepack assemble out-q4 --group 1 -o node-1",
      "moepack assemble out --group 0 -o node-0 --dry-run"},
+    {"--group", "--output", "--overlay", "--layout", "--link", "--name", "--dry-run", "--force"},
     assemble_command::Bind};
 
 }  // namespace moepack::cli

@@ -256,6 +256,8 @@ constinit const Command kBuild = {
     "mostly still in the page cache; with --cold it is read from the device.",
     {"moepack build fixtures/tiny-moe --groups 3 --overlay-file fixtures/tiny-overlay.json -o out",
      "moepack build fixtures/tiny-moe --groups 3 --quantize Q4_K_M -o out-q4"},
+    {"--output", "--groups", "--plan", "--statistics", "--overlay-file", "--recipe", "--imatrix",
+     "--prove", "--dry-run", "--force"},
     build_command::Bind};
 
 }  // namespace moepack::cli

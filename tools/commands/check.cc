@@ -111,6 +111,7 @@ constinit const Command kCheck = {
     "runtime, are compared too. A node that differs is named with the position and, if possible, "
     "the layer and the expert. The exit status is then 6.",
     {"moepack check out", "moepack check out --against fixtures/tiny-moe --format junit"},
+    {"--group", "--against", "--tokens", "--tolerance", "--executor", "--format"},
     check_command::Bind};
 
 }  // namespace moepack::cli

@@ -42,6 +42,7 @@ constinit const Command kCompletion = {
     "scripts; otherwise source them in the shell's configuration: `source <(moepack completion "
     "bash)` in ~/.bashrc or ~/.zshrc, `moepack completion fish | source` for fish.",
     {"moepack completion bash", "moepack completion fish"},
+    {},
     completion_command::Bind};
 
 }  // namespace moepack::cli

@@ -293,6 +293,7 @@ constinit const Command kDiff = {
     "the tool. If one of them is published: layers and annotations of the manifests, and what a "
     "node of each group must fetch.",
     {"moepack diff out out-q4", "moepack diff out/distribution.json joined --json"},
+    {"--tensors", "--group", "--exit-code", "--json"},
     diff_command::Bind};
 
 }  // namespace moepack::cli

@@ -448,6 +448,8 @@ constinit const Command kEval = {
     {"moepack eval out --text fixtures/tiny-moe/NOTE.md",
      "moepack eval out --against fixtures/tiny-moe --text fixtures/tiny-moe/NOTE.md --gate "
      "'capture>=0.3'"},
+    {"--text", "--tokens", "--against", "--gate", "--record", "--generate", "--context",
+     "--executor", "--format", "--json"},
     eval_command::Bind};
 
 }  // namespace moepack::cli

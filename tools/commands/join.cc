@@ -208,6 +208,7 @@ constinit const Command kJoin = {
     "--task) it makes the refit store, and the distribution if they have one; of tasks of profile "
     "the statistics.",
     {"moepack join part-0 part-1 -o joined", "moepack join part-1 part-0 -o copied --link copy"},
+    {"--output", "--link", "--dry-run", "--force", "--json"},
     join_command::Bind};
 
 }  // namespace moepack::cli

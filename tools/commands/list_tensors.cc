@@ -479,6 +479,8 @@ constinit const Command kListTensors = {
     "do.",
     {"moepack list-tensors fixtures/tiny-moe --summary",
      "moepack list-tensors fixtures/tiny-moe --part expert --layer 0 --expert 0-2"},
+    {"--summary", "--groups", "--recipe", "--part", "--layer", "--expert", "--regex", "--check",
+     "--json"},
     list_tensors_command::Bind};
 
 }  // namespace moepack::cli

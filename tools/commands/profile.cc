@@ -393,6 +393,8 @@ constinit const Command kProfile = {
     {"moepack profile fixtures/tiny-moe --text fixtures/tiny-moe/NOTE.md",
      "moepack profile fixtures/tiny-moe --text fixtures/tiny-moe/NOTE.md --generate 16 -o "
      "stats.json --force"},
+    {"--text", "--tokens", "--bucket", "--output", "--imatrix", "--trace", "--generate",
+     "--executor", "--dry-run", "--force"},
     profile_command::Bind};
 
 }  // namespace moepack::cli

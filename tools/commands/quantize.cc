@@ -399,6 +399,8 @@ constinit const Command kQuantize = {
     {"moepack quantize fixtures/tiny-moe --recipe Q4_K_M -o tiny-q4_k_m.gguf",
      "moepack quantize fixtures/tiny-moe --recipe Q4_K_M --tensor-type ffn_down_exps=q6_K "
      "--dry-run -o tiny.gguf"},
+    {"--output", "--recipe", "--imatrix", "--experts-type", "--trunk-type", "--calibrate",
+     "--max-part-size", "--memory", "--dry-run", "--force"},
     quantize_command::Bind};
 
 }  // namespace moepack::cli

@@ -369,6 +369,8 @@ constinit const Command kRefit = {
      "--dry-run -o refitted --force",
      "moepack refit fixtures/tiny-moe --plan plan.json --text fixtures/texts/calibration.jsonl "
      "--steps ridge -o refitted --force"},
+    {"--plan", "--text", "--store", "--output", "--against", "--held-out-text", "--memory",
+     "--executor", "--dry-run", "--force"},
     refit_command::Bind};
 
 }  // namespace moepack::cli

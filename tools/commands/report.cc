@@ -67,6 +67,7 @@ constinit const Command kReport = {
     "table. Equal inputs give equal bytes. docs/experiment.md lists the sections.",
     {"moepack report out -o report.html",
      "moepack report fixtures/statistics/profile.json -o routing.html"},
+    {"--output", "--force"},
     report_command::Bind};
 
 }  // namespace moepack::cli

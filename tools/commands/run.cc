@@ -373,6 +373,8 @@ constinit const Command kRun = {
     "as a command. Use --json in a workflow.",
     {"moepack run out --group 1 --prompt \"int main(\" -n 16",
      "moepack run fixtures/tiny-moe --prompt \"The license\" --compare cpu -n 4"},
+    {"--group", "--prompt", "--tokens", "--count", "--temperature", "--seed", "--context",
+     "--executor", "--compare", "--list-devices"},
     run_command::Bind};
 
 }  // namespace moepack::cli

@@ -46,6 +46,8 @@ constinit const Command kShardExperts = {
     "the model.",
     {"moepack shard-experts fixtures/tiny-moe --plan plan.json --only trunk,group:0 -o part-0",
      "moepack shard-experts fixtures/tiny-moe --plan plan.json --only assets,group:1 -o part-1"},
+    {"--output", "--groups", "--plan", "--overlay-file", "--statistics", "--format", "--recipe",
+     "--only", "--dry-run", "--force"},
     shard_experts_command::Bind};
 
 }  // namespace moepack::cli

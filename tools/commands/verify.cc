@@ -320,6 +320,8 @@ constinit const Command kVerify = {
     "For a node that assemble made, checks that its files are those of moepack_node.json and make "
     "up one model. The exit status is 6 when something is wrong.",
     {"moepack verify out", "moepack verify out --against fixtures/tiny-moe --format junit"},
+    {"--against", "--group", "--no-digests", "--digest", "--complete", "--sample", "--key",
+     "--cold", "--format", "--verbose"},
     verify_command::Bind};
 
 }  // namespace moepack::cli

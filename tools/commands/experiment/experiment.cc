@@ -404,6 +404,8 @@ constinit const Command kExperiment = {
      "fixtures/tiny-moe/NOTE.md -o experiment.json",
      "moepack experiment fixtures/tiny-moe --strategies contiguous,modulo --text "
      "fixtures/tiny-moe/NOTE.md --dry-run"},
+    {"--groups", "--strategies", "--recipes", "--statistics", "--text", "--output", "--refit-text",
+     "--until-error", "--looks", "--dry-run"},
     experiment_command::Bind};
 
 }  // namespace moepack::cli

@@ -250,6 +250,8 @@ constinit const Command kOverlay = {
     {"moepack overlay out --overlay-file fixtures/tiny-overlay-2.json -o out-2",
      "moepack overlay out-2 --overlay-file fixtures/tiny-overlay-2.json --version third -o out-3 "
      "--keep 1 --dry-run"},
+    {"--output", "--overlay-file", "--statistics", "--size", "--version", "--source", "--keep",
+     "--link", "--dry-run", "--force"},
     overlay_command::Bind};
 
 }  // namespace moepack::cli

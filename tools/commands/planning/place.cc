@@ -240,6 +240,7 @@ constinit const Command kPlace = {
     "distribution.json and the tokenizer are enough. docs/planning.md says how the table is made.",
     {"moepack place out --prompt \"int main(\" --rule probe",
      "moepack place out --text fixtures/texts/header.txt --fallback race --json"},
+    {"--text", "--tokens", "--prompt", "--rule", "--fallback", "--executor", "--json"},
     place_command::Bind};
 
 }  // namespace moepack::cli

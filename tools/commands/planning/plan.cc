@@ -323,6 +323,8 @@ constinit const Command kPlan = {
     "of every matrix with --budget.",
     {"moepack plan fixtures/tiny-moe --groups 3 -o plan.json",
      "moepack plan fixtures/tiny-moe --groups 4 --overlay-file fixtures/tiny-overlay.json -o -"},
+    {"--groups", "--node", "--sweep", "--statistics", "--partition", "--overlay-file", "--recipe",
+     "--context", "--output", "--json"},
     plan_command::Bind};
 
 }  // namespace moepack::cli

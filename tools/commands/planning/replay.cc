@@ -344,6 +344,8 @@ constinit const Command kReplay = {
     "(oracle), which no cache can beat.",
     {"moepack replay fixtures/statistics/route-trace.csv --model fixtures/tiny-moe --slots 2,4,8",
      "moepack replay fixtures/statistics/route-trace.csv --policy lru,oracle --json"},
+    {"--slots", "--bytes", "--policy", "--model", "--statistics", "--warm-up", "--prefill-batch",
+     "--json"},
     replay_command::Bind};
 
 }  // namespace moepack::cli

@@ -380,6 +380,7 @@ constinit const Command kStatistics = {
     {"moepack statistics show fixtures/statistics/profile.json --model fixtures/tiny-moe",
      "moepack statistics convert fixtures/statistics/imatrix.gguf --to hot-cache -o hot-cache.json "
      "--force"},
+    {"--output", "--from", "--to", "--model", "--plan", "--score", "--budget", "--json"},
     statistics_command::Bind};
 
 }  // namespace moepack::cli

@@ -145,6 +145,8 @@ constinit const Command kCopy = {
     "set last. Other OCI artifacts and images are copied, too, one manifest at a time.",
     {"moepack copy layout:models:v1 layout:mirror",
      "moepack copy layout:models:v1-g000 oci://registry.example/team/model:node-0"},
+    {"--no-signatures", "--no-views", "--mount-from", "--link", "--username", "--password-stdin",
+     "--dry-run", "--force"},
     copy_command::Bind};
 
 }  // namespace moepack::cli

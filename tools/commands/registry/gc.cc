@@ -133,6 +133,7 @@ constinit const Command kGc = {
     "reads a blob "
     "that is being removed, it fails and leaves nothing behind.",
     {"moepack gc layout:models --dry-run", "moepack gc layout:mirror --older-than 1"},
+    {"--older-than", "--dry-run", "--json"},
     gc_command::Bind};
 
 }  // namespace moepack::cli

@@ -194,6 +194,7 @@ constinit const Command kInspect = {
     "The manifest and its config are read, and compared with their digests; signatures are not "
     "verified.",
     {"moepack inspect layout:models:v1", "moepack inspect layout:models:v1-g000 --json"},
+    {"--raw", "--username", "--password-stdin", "--plain-http", "--json"},
     inspect_command::Bind};
 
 }  // namespace moepack::cli

@@ -97,6 +97,7 @@ constinit const Command kKeygen = {
     "`cosign import-key-pair` takes. Keep the private key secret and give away the public one. "
     "The key's number is the SHA-256 of its public half.",
     {"moepack keygen -o release", "moepack keygen -o ci --type ed25519"},
+    {"--output", "--type", "--passphrase-file"},
     keygen_command::Bind};
 
 }  // namespace moepack::cli

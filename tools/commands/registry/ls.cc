@@ -119,6 +119,7 @@ constinit const Command kLs = {
     "files that a manifest names; the blobs themselves are not read. A manifest that is corrupt or "
     "missing is listed as broken, with a warning.",
     {"moepack ls layout:models", "moepack ls layout:models --json"},
+    {"--username", "--password-stdin", "--plain-http", "--json"},
     ls_command::Bind};
 
 }  // namespace moepack::cli

@@ -248,6 +248,8 @@ constinit const Command kPublish = {
     "--to-dir it writes plain files for `hf upload` instead.",
     {"moepack publish out layout:models:v1",
      "moepack publish out oci://registry.example/team/model:v1-o1 --moving-tag v1"},
+    {"--moving-tag", "--to-dir", "--link", "--mount-from", "--allow-incomplete", "--username",
+     "--password-stdin", "--dry-run", "--force", "--json"},
     publish_command::Bind};
 
 }  // namespace moepack::cli

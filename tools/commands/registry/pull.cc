@@ -267,6 +267,8 @@ constinit const Command kPull = {
     "assemble accept; a second pull adds other groups to it.",
     {"moepack pull layout:models:v1 --group 1 -o pulled-1",
      "moepack pull oci://registry.example/team/model:v1 --group 0 -o pulled --assemble node-0"},
+    {"--group", "--output", "--assemble", "--overlay", "--key", "--update", "--username",
+     "--password-stdin", "--dry-run", "--json"},
     pull_command::Bind};
 
 }  // namespace moepack::cli

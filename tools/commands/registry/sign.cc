@@ -226,6 +226,8 @@ constinit const Command kSign = {
     "and `cosign verify --key` check them.",
     {"moepack sign layout:models:v1 --key release.key",
      "moepack sign pulled-1 --oms --key release.key"},
+    {"--key", "--passphrase-file", "--oms", "--identity", "--output", "--username",
+     "--password-stdin", "--dry-run"},
     sign_command::Bind};
 
 }  // namespace moepack::cli

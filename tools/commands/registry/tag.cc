@@ -128,6 +128,7 @@ constinit const Command kTag = {
     "views of a set. Nothing is copied. --remove removes a tag of a layout; its blobs stay until "
     "gc.",
     {"moepack tag layout:models:v1 stable", "moepack tag layout:models:stable --remove"},
+    {"--remove", "--force", "--username", "--password-stdin", "--dry-run"},
     tag_command::Bind};
 
 }  // namespace moepack::cli
