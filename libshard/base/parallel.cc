@@ -70,8 +70,9 @@ class SpareThreads {
 
  private:
   struct Closing {
-    // OpenSSL frees what it has of a thread when that ends, unless its own cleanup has run: so that
-    // is registered first, and runs last. Without an option the function does nothing.
+    // OpenSSL frees what it has of a thread when the thread ends, unless its own cleanup has run.
+    // So the cleanup is registered here, before this object, and runs after it. Without an option
+    // the function would register nothing.
     explicit Closing(const std::atomic<SpareThreads*>& threads) : last(threads) {
       OPENSSL_init_crypto(OPENSSL_INIT_ADD_ALL_DIGESTS, nullptr);
     }

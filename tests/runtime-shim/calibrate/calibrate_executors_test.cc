@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <optional>
 
 #include "quant/format.h"
 #include "runtime-shim/calibrate/calibrate.h"
